@@ -11,8 +11,8 @@
 #include <future>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "comes_true.hpp"
 #include "control/session_control.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "runtime/session.hpp"
@@ -126,15 +126,6 @@ class ControlledSession : public testing::Test {
           promise->set_value({response.status, json::parse(response.body)});
         });
     return answered;
-  }
-  // Looks until it holds. False: it did not within ten minutes.
-  static bool comesTrue(const std::function<bool()>& holds) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
-    while (!holds()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return true;
   }
   // The curve when it is whole; `between` is done before each look but the first.
   json wholeCurve(const std::function<void()>& between) {

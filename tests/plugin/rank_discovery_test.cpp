@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,6 +91,21 @@ class RankDiscoveryTest : public testing::Test, protected RankDiscovery::Process
     discovery_.seek(std::chrono::steady_clock::now() + later);
   }
   void seekWithin(std::chrono::seconds later) { discovery_.seek(made_ + later); }
+  // The port is taken, and `end` silences the planning thread before it says this.
+  void expectProblemAtTheEnd(const std::function<void()>& end) {
+    busy_tries_ = 1;
+    begin();
+    discovery_.show();
+    const std::vector<std::string> first = said_;
+    end();
+    seek(6s);
+    EXPECT_TRUE(warned_.empty());
+    EXPECT_FALSE(settled());
+    discovery_.settleAtEnd();
+    EXPECT_EQ(warned_, std::vector<std::string>{"the port is taken"});
+    EXPECT_EQ(said_, first);  // not again
+    EXPECT_TRUE(settled());
+  }
   // Rank 0 has told that both are on one machine.
   void tellMachines() { (*contents_)["ebbtide/machines"] = "job of rank 0\n0 0 "; }
 
@@ -269,18 +285,8 @@ TEST_F(RankDiscoveryTest, ARunThatEndsWhileOthersAreAskedStillSaysItsFirstLine) 
 // The run ends, so lines of the planning thread are not written any more. They are written at the
 // end.
 TEST_F(RankDiscoveryTest, WhatThePlanningThreadCannotSayAnyMoreIsSaidAtTheEnd) {
-  busy_tries_ = 1;
-  begin();
-  discovery_.show();
-  ends_ = true;
-  seek(6s);
-  EXPECT_TRUE(warned_.empty());
-  EXPECT_FALSE(settled());
-  discovery_.settleAtEnd();
-  EXPECT_EQ(warned_, std::vector<std::string>{"the port is taken"});
-  EXPECT_EQ(said_, kSaidFirst);  // by the first step, and not again
+  expectProblemAtTheEnd([this] { ends_ = true; });
   EXPECT_EQ(settled_, 1);
-  EXPECT_TRUE(settled());
 }
 
 TEST_F(RankDiscoveryTest, ARunThatEndsWhileThePlanningThreadServesSaysWhereAtTheEnd) {
@@ -311,17 +317,7 @@ TEST_F(RankDiscoveryTest, AFirstLineThatTheEndSilencesIsSaidAtTheEnd) {
 }
 
 TEST_F(RankDiscoveryTest, AProblemThatTheEndSilencesIsSaidAtTheEnd) {
-  busy_tries_ = 1;
-  begin();
-  discovery_.show();
-  ends_while_warned_ = true;
-  seek(6s);
-  EXPECT_TRUE(warned_.empty());
-  EXPECT_FALSE(settled());
-  discovery_.settleAtEnd();
-  EXPECT_EQ(warned_, std::vector<std::string>{"the port is taken"});
-  EXPECT_EQ(said_, kSaidFirst);  // by the first step, and not again
-  EXPECT_TRUE(settled());
+  expectProblemAtTheEnd([this] { ends_while_warned_ = true; });
 }
 
 TEST_F(RankDiscoveryTest, WhatIsGivenUpIsNotLookedForAgain) {

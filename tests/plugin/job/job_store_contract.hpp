@@ -4,14 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
-#include <thread>
 
+#include "../comes_true.hpp"
 #include "job/job_store.hpp"
 
 namespace ebbtide::plugin {
@@ -27,16 +26,6 @@ struct JobStoreKind {
   std::function<JobOfTwo()> make;
   friend void PrintTo(const JobStoreKind& kind, std::ostream* out) { *out << kind.name; }
 };
-
-// Looks until it holds. False: it did not within ten minutes.
-inline bool comesTrue(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 class JobStoreContract : public testing::TestWithParam<JobStoreKind> {
  protected:
