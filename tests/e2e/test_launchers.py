@@ -1,28 +1,14 @@
 """Which rank a process is under each launcher: docs/launchers.md has a row for each."""
 
 import base64
-import json
 import os
 import re
-import threading
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import MIB
-from processes import (
-    PYTHON,
-    ROOT,
-    TIMEOUT_SECONDS,
-    Finished,
-    Program,
-    end,
-    free_port,
-    run,
-    script,
-    started,
-)
+from processes import PYTHON, ROOT, Finished, Program, free_port, run, script
 
 MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 SHARE = MACHINE_BYTES // 2 * 40 // 100  # of one of two ranks on the machine
@@ -57,56 +43,24 @@ def all_are_found(output: str, how: str) -> bool:
     return places(output).keys() == {"0", "1"} and (known or how != "late")
 
 
-def files_of(folder: Path, kind: str) -> list[Path]:
-    return [folder / f"{kind}-{rank}.json" for rank in range(2)]
-
-
-def written(folder: Path, kind: str) -> list[dict]:
-    return [json.loads(path.read_text()) for path in files_of(folder, kind) if path.exists()]
-
-
 def launched_until_found(
     how: str, budget: str, folder: Path, sockets: Path, *more: str
 ) -> Finished:
     """Ranks end only once both have said where they are: they ask each other first."""
-    done = _until_found_once(how, budget, folder, sockets, *more)
-    # As in processes.run(): once more, and no more.
-    aborted = "terminate called without an active exception" in done.output
-    if aborted and len(done.results) == 2:
-        why = "run again: a rank was aborted after it had trained (pytorch 179291)"
-        warnings.warn(why, stacklevel=2)
-        done = _until_found_once(how, budget, folder, sockets, *more)
-    return done.succeeded(over_budget=True)
-
-
-def _until_found_once(how: str, budget: str, folder: Path, sockets: Path, *more: str) -> Finished:
     folder.mkdir(exist_ok=True)
     may_end = folder / "end"
-    for old in (may_end, *files_of(folder, "result"), *files_of(folder, "report")):
-        old.unlink(missing_ok=True)
-    results = ("--out", str(folder / "result-{rank}.json"), "--until", str(may_end))
-    program, variables = two_ranks(how, budget, sockets, *more, *results)
-    output = ""
-    with started(program, variables, folder) as process:
+    lines: list[str] = []
 
-        def give_up() -> None:
+    def watch(line: str) -> None:
+        if may_end.exists() and " (torch " in line:  # a first line: the job is run again
+            lines.clear()
+            may_end.unlink()
+        lines.append(line)
+        if all_are_found("".join(lines), how):
             may_end.touch()
-            end(process)
 
-        hung = threading.Timer(TIMEOUT_SECONDS, give_up)
-        hung.start()
-        try:
-            for line in process.stdout:
-                output += line
-                if all_are_found(output, how):
-                    may_end.touch()
-            process.wait()
-        finally:
-            hung.cancel()
-            give_up()  # does nothing once the process has ended
-    return Finished(
-        process.returncode, output, written(folder, "result"), written(folder, "report")
-    )
+    program, variables = two_ranks(how, budget, sockets, *more, "--until", str(may_end))
+    return run(program, variables, folder, watch=watch).succeeded(over_budget=True)
 
 
 def check_ranks(done: Finished) -> None:
