@@ -60,7 +60,7 @@ TEST(SpillStore, MissingFolderIsAResult) {
   EXPECT_NE(store.lastError().find("/nonexistent/folder"), std::string::npos);
 }
 
-// The write fails for want of the folder, so there is no file. The read then fails with EBADF, 9.
+// The folder is missing, so the write makes no file. The read then fails with EBADF (9).
 TEST(SpillStore, AReadThatFailsReplacesTheOlderError) {
   SpillStore store("/nonexistent/folder");
   EXPECT_FALSE(store.write("abc", 3).has_value());
