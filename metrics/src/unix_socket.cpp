@@ -1,6 +1,7 @@
 #include "unix_socket.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -107,12 +109,36 @@ bool somebodyListens(const sockaddr_un& address) {
   return error == 0 || error == EAGAIN || error == EINPROGRESS;
 }
 
-// With the lock on the folder above it.
+// A name in the same folder that no other socket has.
+std::string hiddenName() {
+  static std::atomic<int> names{0};
+  return "." + std::to_string(::getpid()) + "-" + std::to_string(names++);
+}
+
+// Has the socket such a name, of a process that was killed before it gave it a rank's?
+bool isLeftHidden(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  pid_t process = 0;
+  int number = 0;
+  const char* const end = name.data() + name.size();
+  const char* at = name.starts_with('.') ? name.data() + 1 : end;
+  auto read = std::from_chars(at, end, process);
+  if (read.ec != std::errc() || read.ptr == end || *read.ptr != '-') return false;
+  read = std::from_chars(read.ptr + 1, end, number);
+  struct stat status {};
+  return read.ec == std::errc() && read.ptr == end && process > 0 &&
+         ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) &&
+         ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
+// With the lock on the folder above it. Of another container a live process may seem gone: it has
+// the lock, or makes its socket once more.
 void removeDeadSockets(const std::filesystem::path& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string path = entry.path().string();
     const auto address = addressOf(path);
+    if (isLeftHidden(entry.path())) ::unlink(path.c_str());
     if (!address || !rankOfSocket(entry.path().filename().string())) continue;
     if (connectError(*address) == ECONNREFUSED) ::unlink(path.c_str());
   }
@@ -124,12 +150,6 @@ bool giveName(const std::string& hidden, const std::string& path, bool replaces)
   const unsigned flags = replaces ? 0 : RENAME_NOREPLACE;
   if (::renameat2(AT_FDCWD, hidden.c_str(), AT_FDCWD, path.c_str(), flags) == 0) return true;
   return errno != EEXIST && ::rename(hidden.c_str(), path.c_str()) == 0;
-}
-
-// A name in the same folder that no other socket has.
-std::string hiddenName() {
-  static std::atomic<int> names{0};
-  return "." + std::to_string(::getpid()) + "-" + std::to_string(names++);
 }
 
 struct OpenSocket {

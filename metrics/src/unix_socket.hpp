@@ -30,7 +30,7 @@ class UnixSocket {
   UnixSocket& operator=(const UnixSocket&) = delete;
 
   // Takes away the names of other ranks in its folder that nobody listens on: of a run that was
-  // killed, and had more ranks.
+  // killed, and had more ranks. So with the names before those of processes that are gone.
   void removeDeadNeighbours() const noexcept;
   // The same in the folders of other jobs, a hundred at most, and those that are empty then.
   void removeDeadJobs() const noexcept;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -15,6 +14,8 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+
+#include "ebbtide/metrics/held_signal.hpp"
 
 namespace ebbtide::metrics {
 namespace {
@@ -137,24 +138,10 @@ void WholeFile::write(std::string_view bytes) noexcept {
   }
 }
 
-// The signal that a pipe without a reader raises would end a process that does not expect it. It is
-// this thread's, so that it can be taken back.
 ssize_t WholeFile::writeSome(std::string_view bytes) noexcept {
-  if (!pipe_) return ::write(file_, bytes.data(), bytes.size());
-  sigset_t signal, before, pending;
-  ::sigemptyset(&signal);
-  ::sigaddset(&signal, SIGPIPE);
-  ::sigpending(&pending);
-  ::pthread_sigmask(SIG_BLOCK, &signal, &before);
+  HeldSignal held(pipe_ ? SIGPIPE : SIGXFSZ);
   const ssize_t written = ::write(file_, bytes.data(), bytes.size());
-  const int error = errno;
-  if (written < 0 && error == EPIPE && ::sigismember(&pending, SIGPIPE) == 0) {
-    const timespec none{};
-    while (::sigtimedwait(&signal, nullptr, &none) < 0 && errno == EINTR) {
-    }
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
+  if (written < 0 && errno == (pipe_ ? EPIPE : EFBIG)) held.take();
   return written;
 }
 

@@ -120,6 +120,15 @@ TEST_F(UnixServerTest, FoldersOfDeadJobsGoWithTheNextStart) {
     leaveSocket(base_ / ("run/" + std::string(job) + "/rank-0.sock"));
   }
   leaveSocket(base_ / "run/lives/rank-1.sock");
+  // A process may be killed before its socket has a rank's name; one that lives is about to.
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
+  leaveSocket(base_ / ("run/dead/." + std::to_string(gone) + "-0"));
+  fs::create_directory(base_ / "run/begins");
+  const std::string own = std::to_string(::getpid()) + "-99";
+  for (const char* name : {own.c_str(), "x-0", "0-0"})
+    leaveSocket(base_ / ("run/begins/." + std::string(name)));
   std::ofstream(base_ / "run/full/notes") << "mine";
   fs::create_directory(base_ / "elsewhere");
   leaveSocket(base_ / "elsewhere/rank-0.sock");
@@ -131,6 +140,7 @@ TEST_F(UnixServerTest, FoldersOfDeadJobsGoWithTheNextStart) {
   ASSERT_NE(server, nullptr) << error_;
   EXPECT_FALSE(fs::exists(base_ / "run/dead"));
   EXPECT_TRUE(fs::exists(base_ / "run/full/notes"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_ / "run/begins"), {}), 3);
   EXPECT_TRUE(fs::exists(base_ / "run/lives/rank-0.sock"));
   EXPECT_FALSE(fs::exists(base_ / "run/lives/rank-1.sock"));
   EXPECT_TRUE(fs::exists(base_ / "elsewhere/rank-0.sock"));

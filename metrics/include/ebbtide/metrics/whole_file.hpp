@@ -6,7 +6,8 @@
 //
 // Written to as they are, where a part may be left: a device or a pipe, the user's or the system's;
 // what leads into /proc (/dev/stdout), at its end; a file that is mounted on its name. A pipe whose
-// reader stands still is waited for kPatience in all, one that it closes raises no signal.
+// reader stands still is waited for kPatience in all. One that it closes raises no signal, nor does
+// a file that the process may not make that large (RLIMIT_FSIZE).
 //
 // Nothing is synced to the disk: this is for readers, not for a machine that loses its power.
 // Not thread-safe. Nothing throws but for want of memory, when it is made: a full disk is told by
