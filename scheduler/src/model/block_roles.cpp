@@ -1,7 +1,8 @@
 #include "model/block_roles.hpp"
 
-#include <algorithm>
-#include <map>
+#include <utility>
+
+#include "model/first_step.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -44,38 +45,6 @@ std::vector<bool> sharedBlocks(const Trace& trace, const GraphOptions& options) 
   return shared;
 }
 
-// Blocks that later steps find at their start.
-std::vector<bool> persistentBlocks(const Trace& trace, const std::vector<bool>& managed) {
-  std::vector<bool> persistent(trace.blocks.size(), false);
-  std::vector<bool> freed(trace.blocks.size(), false);
-  std::vector<bool> gradient(trace.blocks.size(), false);
-  const auto is_release = [](const TraceEvent& e) { return e.kind == Kind::kRelease; };
-  const auto last_release =
-      std::find_if(trace.events.rbegin(), trace.events.rend(), is_release).base();
-  bool in_backward = false;
-  for (auto event = trace.events.begin(); event != trace.events.end(); ++event) {
-    if (event->kind == Kind::kFree) freed.at(event->id) = true;
-    in_backward = (in_backward || event->kind == Kind::kUnpack) && event < last_release;
-    if (in_backward && event->kind == Kind::kAlloc) gradient.at(event->id) = true;
-  }
-  // A step ends when the next one begins, whose batch is there by then: the blocks allocated last
-  // that are as large as those found at the start and given back meanwhile.
-  std::map<Bytes, std::int64_t> given_back;
-  for (std::size_t b = 0; b < trace.blocks.size(); ++b) {
-    if (trace.blocks[b].before_step && freed[b]) ++given_back[trace.blocks[b].bytes];
-  }
-  for (std::size_t b = trace.blocks.size(); b-- > 0;) {
-    const TraceBlock& block = trace.blocks[b];
-    const bool outlives = !freed[b] && !managed[b] && !block.ours && !block.before_step;
-    if (!outlives || gradient[b]) continue;
-    const auto place = given_back.find(block.bytes);
-    const bool takes_a_place = place != given_back.end() && place->second > 0;
-    if (takes_a_place) --place->second;
-    persistent[b] = !takes_a_place;
-  }
-  return persistent;
-}
-
 }  // namespace
 
 BlockRoles blockRoles(const Trace& trace, const GraphOptions& options) {
@@ -86,10 +55,13 @@ BlockRoles blockRoles(const Trace& trace, const GraphOptions& options) {
     if (value.block != kNone && !value.parameter && !roles.shared[value.block])
       roles.managed.at(value.block) = true;
   }
-  if (options.first_step)
-    roles.persistent = persistentBlocks(trace, roles.managed);
-  else
-    roles.persistent.assign(trace.blocks.size(), false);
+  roles.persistent.assign(trace.blocks.size(), false);
+  roles.found_once.assign(trace.blocks.size(), 0);
+  if (options.first_step) {
+    FirstStep first = firstStep(trace, roles.managed);
+    roles.persistent = std::move(first.persistent);
+    roles.found_once = std::move(first.found_once);
+  }
   return roles;
 }
 

@@ -5,13 +5,16 @@
 
 #include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
+#include "ebbtide/scheduler/units.hpp"
 
 namespace ebbtide::scheduler {
 
 struct BlockRoles {           // per block
   std::vector<bool> shared;   // of values, but left to the program: never dropped, never replayed
   std::vector<bool> managed;  // whose lifetime the schedule decides
-  std::vector<bool> persistent;  // GraphOptions::first_step
+  // GraphOptions::first_step
+  std::vector<bool> persistent;   // later steps find it at their start
+  std::vector<Bytes> found_once;  // of what the step found and gave back: later steps find less
 };
 
 BlockRoles blockRoles(const Trace& trace, const GraphOptions& options);

@@ -17,19 +17,22 @@ namespace {
 using Kind = TraceEvent::Kind;
 
 // Of the step's start, what no schedule can change. Persistent blocks (GraphOptions::first_step)
-// count from the start on, though the step allocates them later.
+// count from the start on, though the step allocates them later; what only this step found does
+// not.
 struct StartBytes {
   Bytes fixed = 0;
   Bytes persistent = 0;  // a part of it
+  Bytes found_once = 0;  // none of it
 };
 
 StartBytes startBytes(const Trace& trace, const BlockRoles& roles) {
   StartBytes start{.fixed = trace.base_bytes};
   for (std::size_t b = 0; b < trace.blocks.size(); ++b) {
     if (roles.persistent[b]) start.persistent += trace.blocks[b].bytes;
+    start.found_once += roles.found_once[b];
     if (roles.managed[b] && trace.blocks[b].before_step) start.fixed -= trace.blocks[b].bytes;
   }
-  start.fixed += start.persistent;
+  start.fixed += start.persistent - start.found_once;
   return start;
 }
 
@@ -64,6 +67,7 @@ class GraphBuilder {
       : trace_(trace),
         roles_(blockRoles(trace, options)),
         start_(startBytes(trace, roles_)),
+        found_once_(start_.found_once),
         ops_(start_.fixed),
         late_inputs_(trace, roles_.managed),
         lives_(trace),
@@ -139,7 +143,9 @@ class GraphBuilder {
   void change(BlockId block, int sign) {
     const TraceBlock& info = trace_.blocks.at(block);
     if (roles_.managed[block] || roles_.persistent[block] || info.ours) return;
-    ops_.addFixed(sign * info.bytes);
+    const Bytes once = roles_.found_once[block];  // 0 but of what is freed
+    found_once_ -= once;
+    ops_.addFixed(sign * (info.bytes - once));
   }
 
   // Until the op or event ends in which it is allocated, the block is part of that.
@@ -248,7 +254,7 @@ class GraphBuilder {
 
   // The first node or, where a program asks for what was saved, the first unpack.
   void noteBackward() {
-    if (!backward_) backward_ = BackwardStart{ops_.last() + 1, ops_.fixedBytes()};
+    if (!backward_) backward_ = BackwardStart{ops_.last() + 1, ops_.fixedBytes() + found_once_};
   }
 
   void unpack(UseId use) {
@@ -399,6 +405,7 @@ class GraphBuilder {
   const Trace& trace_;
   BlockRoles roles_;
   const StartBytes start_;
+  Bytes found_once_;  // of that, what is not yet given back
   StepOps ops_;
   LateInputs late_inputs_;
   ValueLives lives_;

@@ -41,7 +41,8 @@ struct GraphOptions {
   // The first step of a run allocates what later steps find there (optimizer state). True:
   // unmanaged blocks that outlive the step are taken as live from its start, but for those made in
   // the backward pass: gradients, which most programs let go of before the next forward pass; and
-  // those that take the place of what the step found and gave back: the next one's batch.
+  // those that take the place of what the step found and gave back: the next one's batch. What it
+  // found, gave back and made anew in other pieces (DDP's buckets) is taken as live once.
   bool first_step = false;
   // Saved values that the step never unpacked may be away until they are let go of: on the host,
   // not dropped. False: they stay with the program.
