@@ -105,6 +105,12 @@ TEST(BudgetForm, SaysWhatIsWrong) {
   EXPECT_EQ(refusal("30GB"),
             "EBBTIDE_BUDGET=30GB: write 30GiB (30 × 2^30 bytes). Other forms: 24576MiB, 80%, auto, "
             "-50%, 60%peak, none, a number of bytes");
+  EXPECT_EQ(refusal("-0.5"),
+            "EBBTIDE_BUDGET=-0.5: a minus needs a percentage of the activations" + forms);
+  EXPECT_EQ(refusal("0.6peak"), "EBBTIDE_BUDGET=0.6peak: peak needs a percentage" + forms);
+  EXPECT_EQ(refusal("0.8"),
+            "EBBTIDE_BUDGET=0.8: this is less than a byte; did you mean 80% or 0.8GiB?");
+  EXPECT_EQ(refusal("1,5GiB"), "EBBTIDE_BUDGET=1,5GiB: the decimals follow a point" + forms);
   for (const char* text : {"", "-", "%", "peak", "%peak", "--50%", "-50%peak", "+50%", "auto 1",
                            "60peak", "60%peaks", "-1e1%", "-nan%", "60% of peak"})
     EXPECT_NE(refusal(text), "") << text;

@@ -59,6 +59,13 @@ TEST(ParseSize, SaysWhatIsWrong) {
             std::string("--budget=101%: this is over 100 % of the memory") + kHint);
   EXPECT_EQ(problem("0GiB"), std::string("--budget=0GiB: this is not more than zero") + kHint);
   EXPECT_EQ(problem("99999999TiB"), std::string("--budget=99999999TiB: this is too large") + kHint);
+  EXPECT_EQ(problem("0"), std::string("--budget=0: this is not more than zero") + kHint);
+  EXPECT_EQ(problem("0.8"), "--budget=0.8: this is less than a byte; did you mean 80% or 0.8GiB?");
+  EXPECT_NE(problem(" 0.005 ").find("did you mean 0.5% or 0.005GiB?"), std::string::npos);
+  EXPECT_NE(problem("0.29").find("did you mean 29% or"), std::string::npos);  // 28.99… of doubles
+  for (const char* text : {"1,5GiB", "1,5", "80,5%"})
+    EXPECT_EQ(problem(text),
+              "--budget=" + std::string(text) + ": the decimals follow a point" + kHint);
   for (const char* text :
        {"", "abc", " ", "-1", "+1", "1e9", "1E9", "0x10", "nan", "inf", "1nan"}) {
     EXPECT_EQ(problem(text), "--budget=" + std::string(text) + ": this is not a size" + kHint);

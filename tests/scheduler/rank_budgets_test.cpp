@@ -61,6 +61,8 @@ TEST(RankBudgets, NoneIsABudgetOfNothing) {
   EXPECT_EQ(budgets.textOf(4, {1}), std::nullopt);
   EXPECT_EQ(budgets.textOf(4), "80%");
   EXPECT_EQ(parsed(" 24 gib ").textOf(0), "24 gib");
+  EXPECT_TRUE(parsed(" None ").isNone() && parsed("default=none,rank1=NONE").isNone());
+  EXPECT_FALSE(budgets.isNone());
 }
 
 // Ranks 0 to 3, stages 0, 2 and 4: what covers one of them is for something.
@@ -85,6 +87,11 @@ TEST(RankBudgets, WhatIsWrongIsNamed) {
     return "";
   };
   EXPECT_NE(refusal("1,5GiB").find("the decimals follow a point"), std::string::npos);
+  EXPECT_NE(refusal("default=80%,rank0=0.5")
+                .find("rank0=0.5: this is less than a byte; did you mean "
+                      "50% or 0.5GiB?"),
+            std::string::npos);
+  EXPECT_NE(refusal("rank 0=1GiB").find("unknown key 'rank 0'"), std::string::npos);
   EXPECT_NE(refusal("rank=1GiB").find("unknown key 'rank'"), std::string::npos);
   EXPECT_NE(refusal("node3=1GiB").find("unknown key 'node3'"), std::string::npos);
   EXPECT_NE(refusal("rank7-3=1GiB").find("unknown key 'rank7-3'"), std::string::npos);

@@ -17,6 +17,7 @@ namespace ebbtide::scheduler {
 namespace {
 
 constexpr std::string_view kPrefixes = "kmgt";
+constexpr double kLeastFraction = 1e-6;  // that may be meant as a share
 
 // Bytes of one "kib" or "ki" and so on; nothing for another unit.
 std::optional<double> scaleOf(std::string_view unit) {
@@ -30,6 +31,18 @@ std::optional<double> scaleOf(std::string_view unit) {
 bool isDecimalUnit(std::string_view unit) {
   return (unit.size() == 1 || (unit.size() == 2 && unit[1] == 'b')) &&
          kPrefixes.find(unit[0]) != std::string_view::npos;
+}
+
+// ",5gib" of "1,5GiB"
+bool isDecimalComma(std::string_view rest) {
+  return rest.size() > 1 && rest[0] == ',' && std::isdigit(static_cast<unsigned char>(rest[1]));
+}
+
+// "80%" of 0.8
+std::string shareText(double number) {
+  std::array<char, 32> buffer;
+  std::snprintf(buffer.data(), buffer.size(), "%.6g%%", 100 * number);
+  return buffer.data();
 }
 
 }  // namespace
@@ -57,6 +70,7 @@ SizeText SizeReader::read(std::string_view given, const char* whole) const {
   const std::string_view written(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const std::string unit = inLowerCase(trimmed(written));
   if (error != std::errc()) throw reject("this is too large");
+  if (isDecimalComma(written)) throw reject("the decimals follow a point");
   // "1e9" and "0x10" are numbers elsewhere.
   if (unit.find_first_of("xen") != std::string::npos) throw reject("this is not a size");
   if (unit == "%") {
@@ -77,7 +91,12 @@ SizeText SizeReader::read(std::string_view given, const char* whole) const {
     throw reject("the unit '" + shownText(std::string(trimmed(written))) + "' is unknown");
   }
   const double bytes = number * *scale;
-  if (!(bytes >= 1)) throw reject("this is not more than zero");
+  const bool is_fraction = unit.empty() && number >= kLeastFraction && number < 1;
+  if (is_fraction && text == trimmed(given_)) {
+    throw std::invalid_argument(name_ + "=" + text + ": this is less than a byte; did you mean " +
+                                shareText(number) + " or " + text + "GiB?");
+  }
+  if (!is_fraction && !(bytes >= 1)) throw reject("this is not more than zero");
   if (bytes > 9.0e18) throw reject("this is too large");
   return {bytes, false};
 }

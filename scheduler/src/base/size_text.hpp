@@ -22,7 +22,8 @@ class SizeReader {
       : name_(name), given_(given), forms_(forms) {}
 
   // `text`: the part of what was given that is to be a size. `whole`: what a percentage is of, in
-  // words. Throws std::invalid_argument.
+  // words. Throws std::invalid_argument; a number from 0 to 1 without a unit does where it is all
+  // that was given, since a share is meant there.
   SizeText read(std::string_view text, const char* whole) const;
   std::invalid_argument reject(const std::string& why, const char* before = "Forms: 30GiB, ") const;
 

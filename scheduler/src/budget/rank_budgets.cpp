@@ -119,6 +119,11 @@ bool RankBudgets::dependsOnStages(std::int32_t rank) const {
   return stage;
 }
 
+bool RankBudgets::isNone() const {
+  return std::all_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.form.isNone(); });
+}
+
 bool RankBudgets::namesStages() const {
   return std::any_of(entries_.begin(), entries_.end(),
                      [](const Entry& entry) { return entry.key == Key::kStage; });

@@ -46,8 +46,7 @@ class FloorReader {
   FloorBlocks read() {
     findMoment();
     FloorBlocks found;
-    const std::size_t last = lastOfBackward();
-    found.after_backward = last != kNowhere && moment_ > last;
+    found.place = placeOf(moment_);
     found.by = nameAt(moment_);
     count(found);
     return found;
@@ -70,6 +69,15 @@ class FloorReader {
         moment_ = i;
       }
     }
+  }
+
+  FloorBlocks::Place placeOf(std::size_t moment) const {
+    using Place = FloorBlocks::Place;
+    const std::size_t last = lastOfBackward();
+    if (last == kNowhere || moment <= last) return Place::kInStep;
+    if (trace_.updated_at == kNone) return Place::kAfterBackward;
+    return moment < static_cast<std::size_t>(trace_.updated_at) ? Place::kUpdate
+                                                                : Place::kAfterUpdate;
   }
 
   std::size_t lastOfBackward() const {
@@ -131,6 +139,21 @@ class FloorReader {
   std::vector<bool> live_;  // per block
 };
 
+std::string nameOf(const FloorBlocks& blocks) {
+  using Place = FloorBlocks::Place;
+  switch (blocks.place) {
+    case Place::kUpdate:
+      return "the optimizer's step, not activations";
+    case Place::kAfterUpdate:
+      return "what follows the update (an evaluation?)";
+    case Place::kAfterBackward:
+      return "what follows the backward pass (an update?)";
+    case Place::kInStep:
+      break;
+  }
+  return blocks.by.empty() ? "a node of the backward pass" : blocks.by;
+}
+
 }  // namespace
 
 SpillingFloor spillingFloor(const Graph& graph) {
@@ -165,9 +188,7 @@ FloorBlocks floorBlocks(const Trace& trace, const TraceGraph& graph, const Spill
 }
 
 std::string describe(const FloorBlocks& blocks) {
-  std::string text = blocks.after_backward ? "the optimizer's step, not activations"
-                     : blocks.by.empty()   ? "a node of the backward pass"
-                                           : blocks.by;
+  std::string text = nameOf(blocks);
   for (std::size_t i = 0; i < std::min(blocks.sizes.size(), kMostSizes); ++i) {
     const FloorBlocks::Size& size = blocks.sizes[i];
     text += ", " + std::to_string(size.blocks) + (size.blocks == 1 ? " block of " : " blocks of ") +

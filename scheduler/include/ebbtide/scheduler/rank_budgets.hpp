@@ -32,6 +32,7 @@ class RankBudgets {
   // Is some entry for a stage, and none for this rank? Then its budget is known once its stages
   // are.
   bool dependsOnStages(std::int32_t rank) const;
+  bool isNone() const;  // is each entry "none"?
   bool namesStages() const;
   bool namesRanks() const;
   // Is some entry of what the ranks of a machine share?

@@ -26,10 +26,16 @@ struct FloorBlocks {
     Bytes bytes = 0;  // of one block
     std::int64_t blocks = 0;
   };
+  enum class Place : std::uint8_t {
+    kInStep,
+    kUpdate,         // after the last node, and before the optimizer's step is over
+    kAfterUpdate,    // an evaluation, say, until the next step begins
+    kAfterBackward,  // one of the two: the trace has no such mark
+  };
   // The op, or the node of the autograd graph; empty: the trace does not name it.
   std::string by;
-  bool after_backward = false;  // the update, or whatever else follows the last node
-  std::vector<Size> sizes;      // the most bytes first
+  Place place = Place::kInStep;
+  std::vector<Size> sizes;  // the most bytes first
 };
 
 // `graph` is buildGraph(trace), `floor` that graph's.

@@ -123,6 +123,8 @@ struct Trace {
   std::string group = {};               // its name; messages of other groups are left out
   std::vector<std::string> nodes = {};  // names of nodes, each once; may be empty
   std::vector<TraceMapped> mapped;  // whenever it changed, from the step's start on; may be empty
+  // The optimizer's step is over before that event; kNone: not known. In no file.
+  std::int64_t updated_at = kNone;
 };
 
 std::string toJson(const Trace& trace);  // format "ebbtide-trace-1"
