@@ -170,6 +170,8 @@ TEST(MachineFindings, FindsTheLowestLimitOfTheGroups) {
   std::ofstream(folder.path() + "/a/memory.max") << "1000\n";
   std::ofstream(folder.path() + "/a/b/memory.max") << "max\n";
   EXPECT_EQ(groupLimitBytes("0::/a/b\n", folder.path()), 1000);
+  std::ofstream(folder.path() + "/a/b/memory.high") << "800\n";
+  EXPECT_EQ(groupLimitBytes("0::/a/b\n", folder.path()), 800);
   EXPECT_EQ(groupLimitBytes("0::/\n", folder.path()), std::nullopt);
   // Version 1, in a container: its own path is not there, the root has the limit.
   std::filesystem::create_directories(folder.path() + "/memory");

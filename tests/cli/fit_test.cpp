@@ -79,6 +79,57 @@ TEST(FitVerdict, IsToldOfTheRankThatDecides) {
   EXPECT_EQ(rankOf(FitVerdict::kUnsure, reports, budgets, "B"), nullptr);
 }
 
+TEST(FitVerdict, IsOfNobodyWhereNoRankHasABudget) {
+  const std::vector<RunReport> reports = {report(0, 90, 110), report(1, 180, 220)};
+  EXPECT_FALSE(boundsNobody(reports, RankBudgets::parse("B", "1GiB")));
+  EXPECT_FALSE(boundsNobody(reports, RankBudgets::parse("B", "rank1=1GiB,rank7=2GiB")));
+  EXPECT_TRUE(boundsNobody(reports, RankBudgets::parse("B", "rank2-7=1GiB")));
+  EXPECT_TRUE(boundsNobody(reports, RankBudgets::parse("B", "default=1GiB,rank0-1=none")));
+}
+
+// A tenth of a budget is headroom: 90 MiB need 100, 180 MiB 200.
+TEST(FitVerdict, ASmallerBudgetIsTriedWhereWhatIsNamedIsMuchMore) {
+  const std::vector<RunReport> reports = {report(0, 90, 110), report(1, 180, 220)};
+  EXPECT_EQ(smallerBudgetToTry(reports, 220 * kMiB), 200 * kMiB);
+  EXPECT_EQ(smallerBudgetToTry(reports, 207 * kMiB), 200 * kMiB);    // 3 % less: 200.8
+  EXPECT_EQ(smallerBudgetToTry(reports, 206 * kMiB), std::nullopt);  // 199.8
+  EXPECT_EQ(smallerBudgetToTry({report(0, 0, 0)}, 206 * kMiB), std::nullopt);
+  // In whole MiB, as the run's variable has it: what is told as held was tried. 100 KiB more need
+  // 200.1 MiB.
+  std::vector<RunReport> odd = reports;
+  *odd[1].needed_bytes += 100 << 10;
+  EXPECT_EQ(smallerBudgetToTry(odd, 220 * kMiB), 201 * kMiB);
+  EXPECT_EQ(smallerBudgetToTry(odd, 207 * kMiB), std::nullopt);  // 201 is more than 200.8
+}
+
+// A crash or a time limit is no word on the budget; a refusal, and an allocation over it, are.
+TEST(RecordedRun, FailsForOtherReasonsUnlessItTellsOfMemory) {
+  const std::string folder = testing::TempDir() + "ebbtide-fit-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  RecordedRun run;
+  run.folder = folder;
+  run.asked_steps = 8;
+  run.reports = {report(0, 90, 110)};  // of 3 steps
+  run.reports[0].violations = 0;
+  const auto fails = [&](const std::string& output) {
+    std::ofstream(run.output()) << output;
+    return run.failedForOtherReasons();
+  };
+  run.end = {.why = RunEnd::Why::kStatus, .number = 1};
+  EXPECT_TRUE(fails("step 2\nRuntimeError: deliberate\n"));
+  EXPECT_FALSE(fails("ebbtide: out of memory. DefaultCPUAllocator: can't allocate\nmore"));
+  EXPECT_FALSE(fails("it is too small for this program, which needs 3 MiB.\n"));
+  EXPECT_FALSE(fails("MemoryError: std::bad_alloc\n"));
+  run.end = {.why = RunEnd::Why::kLate, .number = 60};
+  EXPECT_TRUE(fails("step 2\n"));
+  run.reports[0].violations = 1;
+  EXPECT_FALSE(fails("step 2\n"));
+  run.reports[0].violations = 0;
+  run.end = {};
+  EXPECT_FALSE(fails("step 2\n"));  // the program was shorter
+  std::filesystem::remove_all(folder);
+}
+
 TEST(FitVerdict, NeedsTheDevicesMemoryForPercent) {
   RunReport one = report(0, 90, 110);
   one.whole_bytes.reset();
@@ -139,8 +190,7 @@ TEST(FitVerdict, IsOfTheStepsAfterTheFirstWhereTheyNeedLess) {
     std::ofstream(RecordedRun::tracesIn(folder) + "/" + name) << scheduler::toJson(step.trace);
   };
   run.reports = {report(0, 0, 0)};
-  // 1 MiB is headroom, 4 MiB lie in no block.
-  const std::int64_t later = floor + 5 * kMiB;
+  const std::int64_t later = floor + 4 * kMiB;  // that lie in no block
   run.reports[0].needed_bytes = 2 * later;
   run.reports[0].smallest_feasible_bytes = 3 * later;
   record("trace-0-1.json");
@@ -151,6 +201,7 @@ TEST(FitVerdict, IsOfTheStepsAfterTheFirstWhereTheyNeedLess) {
   EXPECT_EQ(one.needed_bytes, later);
   EXPECT_EQ(judgeFit(run.reports[0], later), FitVerdict::kDoesNotFit);
   EXPECT_EQ(judgeFit(one, later), FitVerdict::kUnsure);
+  EXPECT_EQ(judgeFit(one, floor), FitVerdict::kUnsure);  // blocks are never in what lies in none
   EXPECT_EQ(judgeFit(one, floor / 2), FitVerdict::kDoesNotFit);
   // Never more than all steps need together.
   run.reports[0].needed_bytes = later - 1;
@@ -248,6 +299,32 @@ TEST(FitResult, ABudgetThatARunHeldIsTheSmallest) {
                               "EBBTIDE_BUDGET=105MiB (each step writes to disk)\n"))
       << held.text();
   EXPECT_EQ(held.toJson()["smallest_budget_bytes"], 105 * kMiB);
+}
+
+// 26 MiB are less than the 35 that were computed and than the 30 that do not fit.
+TEST(FitResult, SoIsASmallerOneThatARunHeld) {
+  FitResult other = result(false);
+  other.report.smallest_feasible_bytes = 35 * kMiB;
+  other.budget = FitBudget{"22MiB", 22 * kMiB};
+  other.held_bytes = 26 * kMiB;
+  EXPECT_TRUE(other.text().starts_with("does not fit 22MiB: the smallest budget is 26MiB\n"))
+      << other.text();
+  other.fits = true;
+  EXPECT_EQ(other.smallestBudgetBytes(), 22 * kMiB);
+}
+
+TEST(FitResult, TellsTheBytesOfAWord) {
+  FitResult one = result(true);
+  const auto said = [&one](const std::string& text) {
+    one.budget = FitBudget{text, 200 * kMiB};
+    const std::string all = one.text();
+    return all.substr(0, all.find(':'));
+  };
+  EXPECT_EQ(said("auto"), "fits auto (200.0 MiB)");
+  EXPECT_EQ(said("60 % Peak"), "fits 60 % Peak (200.0 MiB)");
+  EXPECT_EQ(said("rank1=200MiB"), "fits rank1=200MiB (200.0 MiB)");
+  EXPECT_EQ(said("0.2 gi"), "fits 0.2 gi");
+  EXPECT_EQ(said("209715200"), "fits 209715200");
 }
 
 TEST(FitResult, IsAlsoADocument) {

@@ -28,7 +28,8 @@ RunReport report(int rank = 0, std::optional<std::int64_t> planned_from = 2) {
   made.budget_bytes = 250 * kMiB;
   made.plain_peak_bytes = 412 * kMiB;
   made.mapped_peak_bytes = 249 * kMiB;
-  if (planned_from) made.plan.emplace().active_from_step = planned_from;
+  if (planned_from) made.plan.emplace();
+  made.first_planned_step = planned_from;
   return made;
 }
 
@@ -56,6 +57,21 @@ TEST(Verdict, IdenticalInOneLine) {
   EXPECT_EQ(notesOf(verdict), "");
   EXPECT_EQ(verdict.toJson()["verdict"], "identical");
   EXPECT_EQ(verdict.toJson()["plain_repeats"], true);
+}
+
+// Two optimizers: 12 updates in 6 steps, or in 7 where the last one had begun. Of the first three
+// steps, 0 to 2, which had no plan, are the updates 1 to 6.
+TEST(Verdict, TellsStepsFromUpdates) {
+  Evidence made = evidence({log("abcdefghijkl")}, {log("abcdefghijkl")});
+  made.reports[0].first_planned_step = 3;
+  for (const std::int64_t steps : {6, 7}) {
+    made.reports[0].steps = steps;
+    EXPECT_EQ(judge(made).planned_from, 7);
+  }
+  for (const std::int64_t steps : {11, 12, 13}) {
+    made.reports[0].steps = steps;
+    EXPECT_EQ(judge(made).planned_from, 4);
+  }
 }
 
 TEST(Verdict, NamesTheFirstUpdateAndRankThatDiffers) {
@@ -121,7 +137,7 @@ TEST(Verdict, TimesAreOfStepsThatFollowThePlan) {
   Evidence made = evidence({log("abcdefgh", 1)}, {log("abcdefgh", 9)});
   for (std::size_t i = 5; i < 8; ++i) made.bounded[0].updates[i].seconds = 1.5;
   // Step 5, from 0, ends with update 6, from 1.
-  made.reports[0].plan->active_from_step = 5;
+  made.reports[0].first_planned_step = 5;
   EXPECT_DOUBLE_EQ(judge(made).timeRatio().value(), 1.5);
   EXPECT_EQ(judge(made).planned_from, 6);
 }
@@ -138,7 +154,7 @@ TEST(Verdict, TimesAreAgainstTheQuickerPlainRun) {
 
 TEST(Verdict, SaysWhereTooFewStepsFollowedAPlan) {
   Evidence made = evidence({log("abcdefgh", 1)}, {log("abcdefgh", 2)});
-  made.reports[0].plan->active_from_step = 6;  // two updates
+  made.reports[0].first_planned_step = 6;  // two updates
   const Verdict verdict = judge(made);
   EXPECT_FALSE(verdict.planned_from.has_value());
   EXPECT_DOUBLE_EQ(verdict.timeRatio().value(), 2);

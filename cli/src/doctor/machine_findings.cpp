@@ -265,6 +265,7 @@ std::optional<std::int64_t> groupLimitBytes(const std::string& membership,
     for (fs::path group = fs::path(line.substr(second + 1)).relative_path();;
          group = group.parent_path()) {
       take(limitIn(base / group / name));
+      if (second_version) take(limitIn(base / group / "memory.high"));  // over it: throttled
       if (group.empty()) break;
     }
   }

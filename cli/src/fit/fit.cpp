@@ -13,6 +13,7 @@
 #include "fit/value_search.hpp"
 #include "given_seconds.hpp"
 #include "given_text.hpp"
+#include "terminal_text.hpp"
 #include "verbs.hpp"
 
 namespace ebbtide::cli {
@@ -63,6 +64,8 @@ class Fit {
     if (runs_.budget().empty()) return;
     budgets_ = RankBudgets::parse(name_, runs_.budget());
     budgets_->refuseFewBytes(name_);
+    if (budgets_->namesStages()) throw reject("fit does not know stages: name ranks");
+    if (budgets_->isNone()) budgets_.reset();
   }
 
   int ofOne() {
@@ -86,9 +89,9 @@ class Fit {
                                   "budget. Add --budget 80%, or write a list: --values 8,16");
     }
     if (budgets_ && budgets_->isOfSteps()) {
-      throw std::invalid_argument(name_ + "=" + runs_.budget() +
-                                  ": each value would have a budget of its own. With --values "
-                                  "write a size, or a percentage of the memory: 80%");
+      throw reject(
+          "each value would have a budget of its own. With --values write a size, or a "
+          "percentage of the memory: 80%");
     }
     FitOfValues all;
     std::int64_t budget_bytes = 0;
@@ -97,6 +100,8 @@ class Fit {
       if (interrupts_.signal() != 0) return kFailure;
       const RunReport& report = result.report;
       const bool known = result.problem.empty();
+      if (search.isRange() && known && !result.fits)
+        throw reject("no rank of the command has this budget, so nothing ends the range");
       if (known && result.budget) {
         all.budget = result.budget;
         budget_bytes = result.budget->bytes;
@@ -112,18 +117,22 @@ class Fit {
   }
 
  private:
+  std::invalid_argument reject(const std::string& why) const {
+    return std::invalid_argument(name_ + "=" + forTerminal(runs_.budget()) + ": " + why);
+  }
+
   int tell(FitOfValues all, const ValueSearch& search) const {
-    if (budgets_) all.largest = search.largest();
+    if (all.budget) all.largest = search.largest();
     arguments_.asked.json ? printJson(all.toJson()) : fmt::print("{}", all.text());
     const bool any = std::any_of(all.results.begin(), all.results.end(),
                                  [](const FitResult& one) { return one.problem.empty(); });
     if (!any) return kFailure;
-    return budgets_ && !all.largest ? kInfeasible : kFeasible;
+    return all.budget && !all.largest ? kInfeasible : kFeasible;
   }
 
   FitResult resultOf(const std::vector<std::string>& command, std::optional<std::int64_t> value) {
     const std::string of = value ? std::to_string(*value) : "";
-    const RecordedRun run = runs_.measure(command, of);
+    RecordedRun run = runs_.measure(command, of);
     FitResult result;
     result.value = value;
     if (interrupts_.signal() != 0) return result;
@@ -132,40 +141,65 @@ class Fit {
       tellProblem(result, run);
       return result;
     }
+    run.reports = reportsOfLaterSteps(run);
     result.report = *run.neediest();
     result.ranks = run.reports.size();
-    if (budgets_) judge(result, run, command, of);
-    if (interrupts_.signal() == 0 && result.problem.empty()) addCosts(result, run);
+    if (budgets_) tellOfNobody(*run.neediest());
+    if (budgets_ && !boundsNobody(run.reports, *budgets_)) judge(result, run, command, of);
+    if (goesOn(result) && !value) trySmaller(result, run.reports);
+    if (goesOn(result)) addCosts(result, run);
     return result;
+  }
+
+  bool goesOn(const FitResult& result) const {
+    return interrupts_.signal() == 0 && result.problem.empty();
+  }
+
+  // As a training says once.
+  void tellOfNobody(const RunReport& report) {
+    if (std::exchange(told_of_nobody_, true)) return;
+    for (const std::string& entry : budgets_->forNoRankOf(static_cast<int>(report.world_size))) {
+      fmt::print(stderr,
+                 "ebbtide: {}: {} is for nothing that is there: the command has {} rank{}\n", name_,
+                 forTerminal(entry), report.world_size, report.world_size == 1 ? "" : "s");
+    }
   }
 
   void judge(FitResult& result, const RecordedRun& run, const std::vector<std::string>& command,
              const std::string& of) {
-    std::vector<RunReport> reports = run.reports;
-    FitVerdict verdict = judgeFit(reports, *budgets_, name_);
-    if (verdict == FitVerdict::kDoesNotFit) {
-      reports = reportsOfLaterSteps(run);
-      verdict = judgeFit(reports, *budgets_, name_);
-    }
+    const FitVerdict verdict = judgeFit(run.reports, *budgets_, name_);
     result.fits = verdict == FitVerdict::kUnsure ? holdsBudget(result, command, of)
                                                  : verdict == FitVerdict::kFits;
     if (!result.problem.empty()) return;
     // What is told is of the rank that decides, though another one may need more.
-    const RunReport* const decides = rankOf(verdict, reports, *budgets_, name_);
+    const RunReport* const decides = rankOf(verdict, run.reports, *budgets_, name_);
     if (!*result.fits && decides != nullptr) result.report = *decides;
     result.budget =
         FitBudget{runs_.budget(), budgetOf(result.report, *budgets_, name_).value_or(0)};
   }
 
-  // Trained to see. A run that leaves no report is no word on the budget: it is a problem.
+  // Trained to see. A run that leaves no report, or crashes, is no word on the budget: it is a
+  // problem.
   bool holdsBudget(FitResult& result, const std::vector<std::string>& command,
                    const std::string& of) const {
-    const RecordedRun run = runs_.inBudget(command, of);
-    if (run.reports.empty() && interrupts_.signal() == 0) {
+    const RecordedRun run =
+        runs_.inBudget(command, of.empty() ? "budget" : "budget " + of, runs_.budget());
+    if (interrupts_.signal() != 0) return false;
+    if (run.reports.empty() || run.failedForOtherReasons()) {
       result.problem = run.failed() ? run.ended() : whyNoStep(run);
       tellProblem(result, run);
     }
     return run.heldItsBudget();
+  }
+
+  // What a first step needs is counted too high at times, and what a training names with it. What
+  // has failed is not tried again.
+  void trySmaller(FitResult& result, const std::vector<RunReport>& later) const {
+    const auto bytes = smallerBudgetToTry(later, result.smallestBudgetBytes().value_or(0));
+    const bool failed = bytes && !result.fits.value_or(true) && result.budget->bytes >= *bytes;
+    if (!bytes || failed) return;
+    if (runs_.inBudget(arguments_.asked.command, "smaller budget", inMiB(*bytes)).heldItsBudget())
+      result.held_bytes = *bytes;
   }
 
   void tellProblem(const FitResult& result, const RecordedRun& run) const {
@@ -177,7 +211,7 @@ class Fit {
     const auto step = largestStep(run, result.report.rank);
     if (!step) return;
     const auto& margins = result.report.margins;
-    const std::int64_t smallest = result.report.smallest_feasible_bytes.value_or(0);
+    const std::int64_t smallest = result.smallestBudgetBytes().value_or(0);
     std::vector<std::int64_t> budgets;
     if (!result.value) {
       budgets = tableBudgets(smallest, keepingBudget(step->plain_peak_bytes, margins), kTableRows);
@@ -200,6 +234,7 @@ class Fit {
   const std::string name_;  // of the budget, in messages
   FitRuns runs_;
   std::optional<RankBudgets> budgets_;
+  bool told_of_nobody_ = false;
 };
 
 int fit(const Arguments& arguments, const Interrupts& interrupts) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ebbtide/metrics/or_null.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "shown_values.hpp"
 #include "terminal_text.hpp"
 #include "text_table.hpp"
@@ -26,10 +27,17 @@ std::string costText(const FitResult& result, const BudgetCost& cost) {
   return "+" + shownShare(cost.overhead_ratio) + " time";
 }
 
-// "80% (12.40 GiB)"; "249MiB" alone.
+// One for all ranks, in bytes.
+bool isBytes(const std::string& text) {
+  using scheduler::BudgetForm;
+  return text.find('=') == std::string::npos &&
+         BudgetForm::parse("budget", text).kind == BudgetForm::Kind::kBytes;
+}
+
+// "80% (12.40 GiB)", "auto (12.40 GiB)"; "249MiB" alone.
 std::string budgetText(const FitBudget& budget) {
   const std::string text = forTerminal(budget.text);
-  if (budget.bytes == 0 || text.find_first_of("%=") == std::string::npos) return text;
+  if (budget.bytes == 0 || isBytes(budget.text)) return text;
   return fmt::format("{} ({})", text, shownBytes(budget.bytes));
 }
 
@@ -80,9 +88,11 @@ std::string inMiB(std::int64_t bytes) {
 }
 
 std::optional<std::int64_t> FitResult::smallestBudgetBytes() const {
-  const auto computed = report.smallest_feasible_bytes;
-  const bool held = fits.value_or(false) && budget && budget->bytes > 0;
-  return held && computed ? std::min(*computed, budget->bytes) : computed;
+  auto smallest = report.smallest_feasible_bytes;
+  if (!smallest) return smallest;
+  if (fits.value_or(false) && budget && budget->bytes > 0)
+    smallest = std::min(*smallest, budget->bytes);
+  return held_bytes > 0 ? std::min(*smallest, held_bytes) : smallest;
 }
 
 std::string FitResult::text() const {

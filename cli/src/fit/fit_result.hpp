@@ -26,9 +26,10 @@ struct FitResult {
   std::optional<FitBudget> budget;
   std::optional<bool> fits;
   std::optional<BudgetCost> at_budget;  // where it fits
+  std::int64_t held_bytes = 0;          // a smaller budget that a run has held; 0: none was tried
   std::vector<BudgetCost> table;        // by rising budget, the smallest one first
 
-  // What training would name, or the budget that a run has held though it is less.
+  // What training would name, or a budget that a run has held though it is less.
   std::optional<std::int64_t> smallestBudgetBytes() const;
   std::string text() const;
   nlohmann::json toJson() const;

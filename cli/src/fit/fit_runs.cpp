@@ -60,10 +60,9 @@ RecordedRun FitRuns::measure(const std::vector<std::string>& command, const std:
   return runOnce(command, of.empty() ? "measured" : "measured " + of, "", asked_.steps);
 }
 
-RecordedRun FitRuns::inBudget(const std::vector<std::string>& command,
-                              const std::string& of) const {
-  return runOnce(command, of.empty() ? "budget" : "budget " + of, budget_,
-                 std::max(asked_.steps, kStepsWithin));
+RecordedRun FitRuns::inBudget(const std::vector<std::string>& command, const std::string& name,
+                              const std::string& budget) const {
+  return runOnce(command, name, budget, std::max(asked_.steps, kStepsWithin));
 }
 
 RecordedRun FitRuns::runOnce(const std::vector<std::string>& command, const std::string& name,

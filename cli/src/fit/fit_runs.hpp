@@ -29,8 +29,9 @@ class FitRuns {
   const RunFolder& folder() const { return folder_; }
   // `of`: names the value in the run's name, "" for none. Each is told on stderr when it has ended.
   RecordedRun measure(const std::vector<std::string>& command, const std::string& of) const;
-  // The same in the budget, with as many steps as show whether it holds.
-  RecordedRun inBudget(const std::vector<std::string>& command, const std::string& of) const;
+  // The same in a budget, with as many steps as show whether it holds. `name`: of the run.
+  RecordedRun inBudget(const std::vector<std::string>& command, const std::string& name,
+                       const std::string& budget) const;
 
  private:
   RecordedRun runOnce(const std::vector<std::string>& command, const std::string& name,

@@ -39,6 +39,23 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
   return bytes;
 }
 
+bool boundsNobody(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets) {
+  return std::none_of(reports.begin(), reports.end(), [&budgets](const RunReport& report) {
+    return budgets.textOf(report.rank).has_value();
+  });
+}
+
+std::optional<std::int64_t> smallerBudgetToTry(const std::vector<RunReport>& reports,
+                                               std::int64_t named_bytes) {
+  std::int64_t most = 0;
+  for (const RunReport& report : reports) {
+    most = std::max(most, report.margins.namedBudgetBytes(report.needed_bytes.value_or(0)));
+  }
+  const double least_named = (1 - kUnsureShare) * static_cast<double>(named_bytes);
+  if (most == 0 || static_cast<double>(most) >= least_named) return std::nullopt;
+  return most;
+}
+
 const RunReport* rankOf(FitVerdict verdict, const std::vector<RunReport>& reports,
                         const scheduler::RankBudgets& budgets, const std::string& name) {
   const auto found = std::find_if(reports.begin(), reports.end(), [&](const RunReport& report) {

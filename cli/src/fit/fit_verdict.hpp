@@ -26,13 +26,24 @@ inline constexpr double kUnsureShare = 0.03;
 // place, 3 of 22 MiB in fit_train.py, as PyTorch's watchdog was late: the next ones need less.
 inline constexpr double kUnsureShareOfRanks = 0.15;
 
-// Throws std::invalid_argument: the report is without the figures.
+// What lies in no block is taken off by the margins of the last step, which the need of later steps
+// (recorded_run.hpp) has in it: what is left is their floor. That of another step may have less in
+// it, so that a budget is tried in vain. Throws std::invalid_argument: the report is without the
+// figures.
 FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes);
 
 // Of a rank, as EBBTIDE_BUDGET would have it; nothing: no entry is for it. Throws
 // std::invalid_argument.
 std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::RankBudgets& budgets,
                                      const std::string& name);
+
+bool boundsNobody(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets);
+
+// Less than the named budget by more than kUnsureShare, and named by the same margins for what
+// these reports need: a run within it tells whether it will do. In whole MiB, as that run's
+// variable has it. Nothing: there is none.
+std::optional<std::int64_t> smallerBudgetToTry(const std::vector<RunReport>& reports,
+                                               std::int64_t named_bytes);
 
 // The first rank of that verdict; nullptr: there is none.
 const RunReport* rankOf(FitVerdict verdict, const std::vector<RunReport>& reports,

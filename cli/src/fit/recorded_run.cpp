@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -53,6 +56,20 @@ std::vector<std::pair<std::int64_t, fs::path>> tracesOf(const RecordedRun& run, 
   return files;
 }
 
+// Of our refusals, of an allocation that failed, torch's and Python's own included.
+constexpr std::array<std::string_view, 5> kWordsOfMemory = {"out of memory", "OutOfMemoryError",
+                                                            "too small for this program",
+                                                            "can't allocate memory", "MemoryError"};
+
+bool tellsOfMemory(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);) {
+    for (const std::string_view words : kWordsOfMemory)
+      if (line.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // What the training computes of each, where all that nothing reads may be on the host. 0: none was
 // recorded.
 scheduler::Bytes floorOfLaterSteps(const RecordedRun& run, int rank) {
@@ -83,6 +100,13 @@ bool RecordedRun::heldItsBudget() const {
   return !failed() && stepsOfAll() > 0 &&
          std::all_of(reports.begin(), reports.end(),
                      [](const RunReport& report) { return report.violations.value_or(1) == 0; });
+}
+
+bool RecordedRun::failedForOtherReasons() const {
+  const bool over = std::any_of(reports.begin(), reports.end(), [](const RunReport& report) {
+    return report.violations.value_or(0) > 0;
+  });
+  return failed() && !over && !tellsOfMemory(output());
 }
 
 std::string RecordedRun::summary() const {
@@ -126,9 +150,7 @@ std::vector<RunReport> reportsOfLaterSteps(const RecordedRun& run) {
   for (RunReport& report : reports) {
     const scheduler::Bytes floor = floorOfLaterSteps(run, report.rank);
     if (floor == 0 || !report.needed_bytes) continue;
-    const scheduler::BudgetMargins& margins = report.margins;
-    const scheduler::Bytes needed = floor + margins.unplanned_bytes + margins.headroomBytes(0);
-    report.needed_bytes = std::min(*report.needed_bytes, needed);
+    report.needed_bytes = std::min(*report.needed_bytes, floor + report.margins.unplanned_bytes);
   }
   return reports;
 }

@@ -30,7 +30,9 @@ struct RecordedRun : CommandRun {
   std::int64_t stepsOfAll() const;  // that each rank made; 0: there is none
   // A launcher may miss what its ranks would have done after their last step.
   bool failed() const;
-  bool heldItsBudget() const;   // each rank, in all steps
+  bool heldItsBudget() const;  // each rank, in all steps
+  // By what has to do with no budget, as far as reports and output tell: a crash, the time limit.
+  bool failedForOtherReasons() const;
   std::string summary() const;  // "measured run: 3 steps on 2 ranks, 12.30 s"
   // The one that needs the largest budget; nullptr: there is none.
   const RunReport* neediest() const;
@@ -45,7 +47,8 @@ RecordedRun readRecordedRun(std::string name, std::string folder, RunEnd end,
 // std::invalid_argument that begins with the path of one that cannot be read.
 std::optional<RecordedStep> largestStep(const RecordedRun& run, int rank);
 
-// The reports, with the need of the recorded steps after the first one where that need is less.
+// The reports, with what the recorded steps after the first one need by their margins, where that
+// is less.
 // What a first step leaves to later steps counts as there from its start on. A batch that a loader
 // prefetches counts so too, beside the batches of the step itself. Throws as largestStep() does.
 std::vector<RunReport> reportsOfLaterSteps(const RecordedRun& run);

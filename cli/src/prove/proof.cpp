@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ebbtide/scheduler/rank_budgets.hpp"
 #include "shown_values.hpp"
 
 namespace ebbtide::cli {
@@ -20,9 +21,11 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"plain", "plain", true}, {"budget", "budget", false}, {"second plain", "plain-again", true}};
 
-// Throws where there is no budget: before anything runs.
+// Throws where there is no budget, or none that can be meant: before anything runs.
 Environment checked(Environment own, const std::string& budget) {
-  budgetEnvironment(own, budget, "", "");
+  const Environment bounded = budgetEnvironment(own, budget, "", "");
+  const std::string name = budget.empty() ? "EBBTIDE_BUDGET" : "--budget";
+  scheduler::RankBudgets::parse(name, valueOf(bounded, "EBBTIDE_BUDGET")).refuseFewBytes(name);
   return own;
 }
 

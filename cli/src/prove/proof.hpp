@@ -25,7 +25,7 @@ class Proof {
     std::int64_t updates = 20;
   };
 
-  // Throws std::invalid_argument: there is no budget, or the folder cannot be used.
+  // Throws std::invalid_argument: there is no budget, it is none, or the folder cannot be used.
   Proof(Asked asked, const Interrupts& interrupts);
 
   // The last one of those that were needed: after one that failed, or made no update, there is no

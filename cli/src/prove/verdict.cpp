@@ -29,13 +29,21 @@ std::optional<std::int64_t> largest(const std::vector<RunReport>& reports, Figur
   return most;
 }
 
+// Rounded: the last step may have ended before its last update.
+std::int64_t updatesAStep(std::int64_t updates, const RunReport& report) {
+  if (report.steps <= 0) return 1;
+  return std::max<std::int64_t>((2 * updates + report.steps) / (2 * report.steps), 1);
+}
+
 // The first update of a step that had a plan, on all ranks; nothing where one had none. Reports
-// count steps from 0, and a step ends with its update.
-std::optional<std::int64_t> plannedFrom(const std::vector<RunReport>& reports) {
+// count steps from 0, and a step ends with its update, or with so many of several optimizers as the
+// run made updates a step.
+std::optional<std::int64_t> plannedFrom(const std::vector<RunReport>& reports,
+                                        std::int64_t updates) {
   std::int64_t latest = kFirstWithTime;
   for (const RunReport& report : reports) {
-    if (!report.plan || !report.plan->active_from_step) return std::nullopt;
-    latest = std::max(latest, *report.plan->active_from_step + 1);
+    if (!report.plan || !report.first_planned_step) return std::nullopt;
+    latest = std::max(latest, *report.first_planned_step * updatesAStep(updates, report) + 1);
   }
   return reports.empty() ? std::nullopt : std::optional(latest);
 }
@@ -55,7 +63,7 @@ void measure(Verdict& verdict, const Evidence& evidence, std::int64_t from) {
 }
 
 void addTimes(Verdict& verdict, const Evidence& evidence) {
-  verdict.planned_from = plannedFrom(evidence.reports);
+  verdict.planned_from = plannedFrom(evidence.reports, updatesOfAll(evidence.bounded));
   const auto planned =
       verdict.planned_from ? medianSeconds(evidence.bounded, *verdict.planned_from) : std::nullopt;
   if (!planned) verdict.planned_from.reset();  // too few steps for a median

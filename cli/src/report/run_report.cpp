@@ -137,6 +137,7 @@ RunReport readRunReport(const std::string& path) {
   report.recompute_seconds = numberAt(*tree, {"recompute_seconds"});
   report.pass_through = at(*tree, {"pass_through"}) == true;
   report.plan = planOf(*tree);
+  report.first_planned_step = integerAt(*tree, {"first_planned_step"});
   report.timeline = timelineOf(*tree, "live_bytes");
   report.mapped = timelineOf(*tree, "mapped_bytes");
   report.kept_bytes = countsAt(*tree, "kept_bytes");

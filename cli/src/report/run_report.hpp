@@ -29,7 +29,8 @@ struct RunReport {
   std::optional<std::int64_t> budget_bytes, base_bytes, activation_bytes, recomputable_bytes,
       plain_peak_bytes, peak_bytes, mapped_peak_bytes, predicted_peak_bytes,
       smallest_feasible_bytes, violations, recomputed_ops, decoded_values, offloaded_bytes,
-      spilled_bytes, others_bytes, rehearsed_steps, needed_bytes, whole_bytes, available_bytes;
+      spilled_bytes, others_bytes, rehearsed_steps, needed_bytes, whole_bytes, available_bytes,
+      first_planned_step;
   std::optional<double> first_step_seconds, median_step_seconds, total_step_seconds,
       recompute_seconds;
   bool pass_through = false;
