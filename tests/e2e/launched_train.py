@@ -9,6 +9,7 @@ late          mp.spawn; there is no process group until steps have been trained 
 deepspeed     by its launcher, which has set all variables
 fork_trained  the parent trains a step before it forks a child that trains
 srun, open_mpi, mpich  two processes that have no process group: variables alone tell the rank
+alone         one process, which starts no other one
 """
 
 import argparse
@@ -28,7 +29,12 @@ from torch import nn
 
 RANKS = 2
 VARIABLES = {  # rank, local rank, world size, ranks on the machine
-    "srun": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"),
+    "srun": (
+        "SLURM_PROCID",
+        "SLURM_LOCALID",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_STEP_TASKS_PER_NODE",
+    ),
     "open_mpi": tuple(f"OMPI_COMM_WORLD_{v}" for v in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")),
     "mpich": ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"),
 }
@@ -134,6 +140,8 @@ def main() -> None:
         as_lightning(asked)
     elif asked.how in VARIABLES:
         by_variables(asked)
+    elif asked.how == "alone":
+        alone(asked)
     elif asked.how == "deepspeed":
         work(int(os.environ["RANK"]), asked)
     elif asked.how == "fork_trained":

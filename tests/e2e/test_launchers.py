@@ -44,7 +44,12 @@ def all_are_found(output: str, how: str) -> bool:
 
 
 def launched_until_found(
-    how: str, budget: str, folder: Path, sockets: Path, *more: str
+    how: str,
+    budget: str,
+    folder: Path,
+    sockets: Path,
+    *more: str,
+    also: dict[str, str] | None = None,
 ) -> Finished:
     """Ranks end only once both have said where they are: they ask each other first."""
     folder.mkdir(exist_ok=True)
@@ -60,7 +65,7 @@ def launched_until_found(
             may_end.touch()
 
     program, variables = two_ranks(how, budget, sockets, *more, "--until", str(may_end))
-    return run(program, variables, folder, watch=watch).succeeded(over_budget=True)
+    return run(program, variables | (also or {}), folder, watch=watch).succeeded(over_budget=True)
 
 
 def check_ranks(done: Finished) -> None:
@@ -85,6 +90,43 @@ def test_each_rank_has_its_own_budget_report_and_socket(
     # 40 % of the machine over the two ranks on it; rank 1's entry goes before that.
     assert abs(done.reports[0]["budget_bytes"] - SHARE) <= 1
     assert done.reports[1]["budget_bytes"] == 600 * MIB
+
+
+# What sbatch sets for a script that asks for two tasks on a node, and what srun sets besides for
+# the first one of them.
+OF_SBATCH = {
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "0",
+    "SLURM_NTASKS": "2",
+    "SLURM_NTASKS_PER_NODE": "2",
+}
+OF_SRUN = {
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "2",
+}
+
+
+@pytest.mark.parametrize("inherited", [OF_SBATCH, OF_SBATCH | OF_SRUN], ids=["sbatch", "srun"])
+def test_ranks_that_a_task_of_slurm_starts_answer_each_other(
+    inherited: dict[str, str], tmp_path: Path, sockets: Path
+) -> None:
+    """All have the variables of the first: what is true of rank 0 is not of rank 1."""
+    done = launched_until_found(
+        "spawn", "default=40%,rank1=600MiB", tmp_path, sockets, "--settle", also=inherited
+    )
+    check_ranks(done)
+    assert "warning" not in done.output, done.output
+    assert abs(done.reports[0]["budget_bytes"] - SHARE) <= 1
+    assert done.reports[1]["budget_bytes"] == 600 * MIB
+
+
+def test_a_batch_script_of_slurm_is_one_process(tmp_path: Path) -> None:
+    program = script("tests/e2e/launched_train.py", "alone", "--port", "0", "--steps", "2")
+    done = run(program, OF_SBATCH | {"EBBTIDE_BUDGET": "40%"}, tmp_path, out=False)
+    assert done.status == 0 and done.said(r"\(40% of what one process has\)"), done.output
+    assert abs(done.report["budget_bytes"] - MACHINE_BYTES * 40 // 100) <= 1
 
 
 @pytest.mark.parametrize("how", ["srun", "open_mpi", "mpich"])

@@ -39,6 +39,16 @@ TEST_F(BudgetCheckTest, RankZeroWarnsOfRanksThatAreNotThere) {
                                               "there: the job has ranks 0-1"});
 }
 
+// A rank that acted as one of two is one of three.
+TEST_F(BudgetCheckTest, RanksThatAreNotThereAreToldOnceForEachNumberOfRanks) {
+  budgets("rank1=1GiB,rank9=2GiB");
+  for (int i = 0; i < 2; ++i) check_.checkRanks();
+  EXPECT_EQ(warned_.size(), 1U);
+  budgets("rank1=1GiB,rank9=2GiB", 0, 3);
+  check_.checkRanks();
+  EXPECT_EQ(warned_.size(), 2U);
+}
+
 TEST_F(BudgetCheckTest, StagesThatAreNotThereAreToldOnce) {
   budgets("stage0=1GiB,stage7=1GiB,stage8=1GiB");
   check_.checkStages({0, 1});

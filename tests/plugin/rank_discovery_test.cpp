@@ -194,10 +194,74 @@ TEST_F(RankDiscoveryTest, OthersThatAreSilentAreAwaitedAMinute) {
   ASSERT_EQ(warned_.size(), 1U);
   EXPECT_NE(warned_[0].find("(other ranks have told nothing)"), std::string::npos);
   EXPECT_FALSE(awaits_);
+  EXPECT_EQ(settled_, 1);  // its series are written, its part in the job's plan begins
   EXPECT_EQ(stage(), Stage::kAsking);
   tellMachines();  // late, and taken all the same
-  seek(64s);
+  seek(92s);
   EXPECT_TRUE(settled());
+  EXPECT_EQ(config_->local_world_size, 2);
+}
+
+// One may never answer: Ebbtide is off there. The store is rank 0's, and all of a large job ask it.
+TEST_F(RankDiscoveryTest, OthersThatStaySilentAreAskedTwiceAMinute) {
+  group_ = {.rank = 1, .size = 2};
+  begin();
+  discovery_.show();
+  const auto asked = [this](std::chrono::seconds from, std::chrono::seconds to) {
+    const std::int64_t before = faults_ != nullptr ? faults_->calls : 0;
+    const Time start = std::chrono::steady_clock::now();
+    for (std::chrono::seconds at = from; at < to; at += 1s) discovery_.seek(start + at);
+    return faults_->calls - before;
+  };
+  EXPECT_GE(asked(0s, 60s), 60);    // of which one says where this rank is
+  asked(60s, 65s);                  // whichever of these begins the longer pauses
+  EXPECT_LE(asked(65s, 665s), 20);  // 600 s, each 30 s
+}
+
+// Rank 0 of a task that starts two ranks has variables that are right: another rank inherits them.
+TEST_F(RankDiscoveryTest, ARankThatIsToldAnswersTheOthers) {
+  group_ = {.rank = 0, .size = 2};
+  begin({.world_size = 2, .local_world_size = 2, .local_rank_told = true, .local_size_told = true});
+  EXPECT_FALSE(awaits_);  // its budget holds at once
+  (*contents_)["ebbtide/machine/1"] = machineIdentity();
+  seek(0s);
+  EXPECT_EQ((*contents_)["ebbtide/machines"], "job\n0 0 ");
+  EXPECT_TRUE(settled());
+  EXPECT_EQ(said_, kSaidFirst);
+  EXPECT_TRUE(warned_.empty());
+}
+
+// srun's, say: of other ranks without Ebbtide it waits for nothing, and its place stays.
+TEST_F(RankDiscoveryTest, ARankThatIsToldWaitsForNoAnswer) {
+  group_ = {.rank = 1, .size = 4};
+  begin({.rank = 1,
+         .local_rank = 1,
+         .world_size = 4,
+         .local_world_size = 4,
+         .local_rank_told = true,
+         .local_size_told = true});
+  seek(3s);
+  EXPECT_EQ(said_, (std::vector<std::string>{"first endpoint 1"}));
+  EXPECT_EQ(settled_, 1);
+  seek(70s);
+  EXPECT_EQ(settled_, 1);
+  EXPECT_TRUE(warned_.empty());
+  (*contents_)["ebbtide/machines"] = "job\n0 1 2 3 ";  // of containers, each with its name
+  seek(101s);
+  EXPECT_TRUE(settled());
+  EXPECT_EQ(config_->local_world_size, 4);
+}
+
+// Variables of rank 0, which it has inherited: nothing of them is true of it.
+TEST_F(RankDiscoveryTest, ARankThatInheritedAPlaceCountsOneProcessUntilItIsTold) {
+  group_ = {.rank = 1, .size = 2};
+  begin({.world_size = 2, .local_world_size = 2, .local_rank_told = true, .local_size_told = true});
+  EXPECT_TRUE(awaits_);
+  EXPECT_EQ(config_->rank, 1);
+  EXPECT_EQ(config_->local_world_size, 1);  // as EB33 says
+  tellMachines();
+  seek(0s);
+  EXPECT_EQ(config_->local_rank, 1);
   EXPECT_EQ(config_->local_world_size, 2);
 }
 

@@ -25,9 +25,9 @@ struct RankPlace {
   }
 };
 
-// torchrun's variables (accelerate, DeepSpeed, Ray Train set the same ones), then Slurm's, Open
-// MPI's, and those of MPICH and what comes from it. Without RANK: from NODE_RANK and LOCAL_RANK,
-// which Lightning sets.
+// torchrun's variables (accelerate, DeepSpeed, Ray Train set the same ones), then Open MPI's, those
+// of MPICH and what comes from it, and those that Slurm's srun sets for its tasks. Without RANK:
+// from NODE_RANK and LOCAL_RANK, which Lightning sets.
 RankPlace rankPlaceFromEnvironment();
 
 // What the default process group knows without asking anybody.
@@ -35,8 +35,9 @@ struct GroupPlace {
   int rank = 0, size = 1;
 };
 
-// Does the group say nothing that is not known? `place` is set right as far as it needs no other
-// rank's word: what is left open then are the ranks on this machine.
+// Are the group's ranks not to be asked? `place` is set right as far as it needs no other rank's
+// word: what is left open then are the ranks on this machine. Of a group all ranks ask, or none:
+// variables that several processes inherit are true of one of them, which cannot know that.
 bool takeGroupPlace(RankPlace& place, const GroupPlace& group);
 
 }  // namespace ebbtide::plugin

@@ -32,9 +32,9 @@ RankSurvey::RankSurvey(std::unique_ptr<JobStore> store, int rank, int size, Here
   if (rank < 0 || rank >= size) throw std::invalid_argument("the rank is not of its group");
 }
 
-std::optional<RankSurvey::Found> RankSurvey::poll(Time now) {
+std::optional<RankSurvey::Found> RankSurvey::poll(Time now, std::chrono::milliseconds least_pause) {
   if (now < next_) return std::nullopt;
-  next_ = now + pause_;
+  next_ = now + std::max(pause_, least_pause);
   pause_ = std::min<std::chrono::milliseconds>(pause_ * 5 / 4, kLongestPause);
   if (!store_->connected()) return std::nullopt;
   if (!std::exchange(told_, true)) tell();

@@ -34,8 +34,8 @@ class RankSurvey {
   RankSurvey(std::unique_ptr<JobStore> store, int rank, int size, Here here);
 
   // Nothing: not all have told. Throws what the store does, and std::invalid_argument for an answer
-  // that is none.
-  std::optional<Found> poll(Time now);
+  // that is none. `least_pause`: to the next one.
+  std::optional<Found> poll(Time now, std::chrono::milliseconds least_pause = {});
   Time nextPoll() const { return next_; }
 
  private:

@@ -28,8 +28,9 @@ std::vector<std::int32_t> allRanks(const Config& config) {
 
 }  // namespace
 
-void BudgetCheck::checkRanks() const {
+void BudgetCheck::checkRanks() {
   if (!config_->budgets || config_->rank != 0) return;
+  if (checked_ranks_.exchange(config_->world_size) == config_->world_size) return;
   const std::vector<std::int32_t> ranks = allRanks(*config_);
   const auto unused = config_->budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
   if (!unused.empty()) warn_(unusedText(unused, ranksText(ranks)));

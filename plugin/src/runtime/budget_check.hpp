@@ -22,8 +22,9 @@ class BudgetCheck {
   // The configuration must outlive it.
   BudgetCheck(const CurrentConfig& config, Tell warn) : config_(config), warn_(std::move(warn)) {}
 
-  // Of entries for ranks that are not there: what launchers say is known at once. Any thread.
-  void checkRanks() const;
+  // Of entries for ranks that are not there: what launchers say is known at once. Once for each
+  // number of ranks. Any thread.
+  void checkRanks();
   // Of entries for other stages than these, which are all of the job's. Once.
   void checkStages(const std::vector<std::int32_t>& stages);
   // The process's so many-th step is over: which stages there are, where no messages tell.
@@ -36,6 +37,7 @@ class BudgetCheck {
   const CurrentConfig& config_;
   const Tell warn_;
   bool checked_stages_ = false, exchanges_messages_ = false;
+  std::atomic<int> checked_ranks_{0};               // how many
   std::atomic<std::int64_t> checked_memory_of_{0};  // budget
 };
 

@@ -20,6 +20,9 @@ constexpr std::int64_t kLookEveryNs = 20'000'000, kLookAtLeastEveryNs = 500'000'
 constexpr auto kAlone = std::chrono::seconds(5);  // without a group
 constexpr auto kMostSilence = std::chrono::seconds(2);
 constexpr auto kAskTime = std::chrono::seconds(60);
+// Then: a rank without Ebbtide never answers, and the others ask rank 0's store until they end.
+// Once a second each that is 1000 requests/s of 1000 ranks; so it is 34.
+constexpr auto kLatePause = std::chrono::seconds(30);
 // Tries for a port that another rank hands over. Tries count, since a busy machine may hold up both
 // ranks. So does the time, since this thread plans nothing meanwhile: a try that waits for locks
 // (UnixSocket) takes up to 3 s. The last try begins at most one try after kHandOverTime.
@@ -73,7 +76,7 @@ void RankDiscovery::takeGroup(const Held& held, const GroupPlace& group) {
   state.stage = whole ? Stage::kKnown : Stage::kAsking;
   state.group = group;
   state.asked_at = steady_clock::now();
-  if (!whole) process_.awaitRanks(held, true);
+  if (!whole && !place.local_size_told) process_.awaitRanks(held, true);
 }
 
 void RankDiscovery::show() {
@@ -111,12 +114,15 @@ void RankDiscovery::seek(Time now) try {
   if (state.stage != Stage::kAsking) return settle(/*may_wait=*/true);
   if (survey_ == nullptr) startSurvey();
   if (survey_ == nullptr) return goWithoutPlace("the store of its process group cannot be asked");
-  if (const auto found = survey_->poll(now)) {
+  const auto silence = now - state.asked_at;
+  const auto pause = silence > kAskTime ? kLatePause : std::chrono::seconds(0);
+  if (const auto found = survey_->poll(now, pause)) {
     learnPlace(*found);
     return settle(/*may_wait=*/true);
   }
-  if (!said_where_ && now - state.asked_at > kMostSilence) sayWhere(/*may_wait=*/true);
-  if (now - state.asked_at > kAskTime) stopWaiting("other ranks have told nothing");
+  if (!said_where_ && silence > kMostSilence) sayWhere(/*may_wait=*/true);
+  const bool told = config_->local_size_told;  // it answers the others
+  if (silence > (told ? kMostSilence : kAskTime)) actMeanwhile();
 } catch (const std::exception& error) {
   goWithoutPlace(error.what());
 }
@@ -133,7 +139,7 @@ void RankDiscovery::learnPlace(const RankSurvey::Found& found) {
   const auto held = guard_.hold();
   RankPlace place = *config_;
   if (!place.local_rank_told) place.local_rank = found.local_rank;
-  place.local_world_size = found.local_world_size;
+  if (!place.local_size_told) place.local_world_size = found.local_world_size;
   place.local_rank_told = place.local_size_told = true;
   process_.becomeRank(held, place, found.job_id);
   state_.with(held).stage = Stage::kKnown;
@@ -141,6 +147,17 @@ void RankDiscovery::learnPlace(const RankSurvey::Found& found) {
 }
 
 // The others may tell later all the same.
+void RankDiscovery::actMeanwhile() {
+  if (isUnheard(/*may_wait=*/true) || std::exchange(acts_meanwhile_, true)) return;
+  stopWaiting("other ranks have told nothing");
+  act();
+}
+
+void RankDiscovery::act() {
+  if (!serve_problem_.empty() && warn_(serve_problem_)) serve_problem_.clear();
+  process_.settleRank();
+}
+
 void RankDiscovery::stopWaiting(const std::string& why) {
   if (!process_.awaitRanks(guard_.hold(), false)) return;
   warn_(
@@ -162,8 +179,7 @@ void RankDiscovery::settle(bool may_wait) {
   if (!ends_ && (!said_where_ || moved)) sayWhere(may_wait);
   if (isUnheard(may_wait)) return;
   if (!said_where_) tellWhere();
-  if (!serve_problem_.empty() && warn_(serve_problem_)) serve_problem_.clear();
-  process_.settleRank();
+  act();
   const auto held = guard_.hold();
   if (isUnheard(may_wait)) return;  // under the guard, with which the end begins
   State& state = state_.with(held);

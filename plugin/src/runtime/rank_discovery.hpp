@@ -10,6 +10,9 @@
 //          ─► the planning thread asks the ranks who shares the machine
 //          ─► percentages, from the next step on; port and socket: settled
 //
+// A rank whose variables and group agree (srun's, mpirun's) asks, too: others of its group may have
+// inherited their variables, and wait for its answer. Its own place stays as it was told.
+//
 // Thread rule: the planning thread, where no other one is named; before it starts, and once it has
 // ended, the one that starts or ended it.
 #pragma once
@@ -106,6 +109,8 @@ class RankDiscovery {
   void takeGroup(const Held& held, const GroupPlace& group);
   void startSurvey();
   void learnPlace(const RankSurvey::Found& found);
+  void act();  // by what it is taken to be
+  void actMeanwhile();
   void stopWaiting(const std::string& why);
   void goWithoutPlace(const std::string& why);
   // `may_wait`: the planning thread calls it, so no training thread waits meanwhile.
@@ -127,7 +132,7 @@ class RankDiscovery {
   std::atomic<std::int64_t> next_group_look_ns_{0};
   Guarded<State, Session> state_;
   std::unique_ptr<RankSurvey> survey_;
-  bool said_where_ = false;
+  bool said_where_ = false, acts_meanwhile_ = false;
   std::string endpoint_ = "no endpoint";
   RankPlace served_as_;
   std::string served_job_;
