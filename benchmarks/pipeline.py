@@ -200,7 +200,8 @@ def settled(done: Run) -> bool:
     """Was the last plan of each rank in use before the steps that are counted?"""
     counted_from = len(done.results[0]["step_seconds"]) - len(late_steps(done.results[0])) + 1
     plans = [report.get("plan") for report in done.reports]
-    return all(plan is not None and plan["active_from_step"] <= counted_from for plan in plans)
+    begins = [plan and plan["active_from_step"] for plan in plans]
+    return all(begin is not None and begin <= counted_from for begin in begins)
 
 
 # --- What is printed ------------------------------------------------------------------------------

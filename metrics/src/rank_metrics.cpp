@@ -202,8 +202,7 @@ std::string RankMetrics::render(Format format) const {
       families.push_back(
           impl_->info("ebbtide_build_info", "Versions that this rank runs.", impl_->build));
     if (!impl_->plan.empty())
-      families.push_back(
-          impl_->info("ebbtide_plan_info", "The plan that the last step followed.", impl_->plan));
+      families.push_back(impl_->info("ebbtide_plan_info", "The main program's plan.", impl_->plan));
   }
   return expose(families, format);
 }

@@ -28,7 +28,7 @@ constexpr std::array<SeriesText, kGauges> kGaugeTexts = {{
     {"ebbtide_plan_predicted_peak_bytes",
      "Allocated bytes at the peak that the plan of the last step predicts; NaN without a plan."},
     {"ebbtide_plan_overhead_ratio",
-     "Time that the plan of the last step adds, over that of a step without; 0 without a plan."},
+     "Time that the main program's plan adds, over that of a step without; 0 without a plan."},
     {"ebbtide_memory_smallest_feasible_budget_bytes",
      "Smallest budget that the steps so far can be trained in; NaN until it is known."},
     {"ebbtide_last_step_timestamp_seconds",

@@ -1,6 +1,7 @@
 """Trains with the largest batch that fits, as batch-size finders do, or skips what does not fit.
 
 batch_finders.py find --rows 16384    halves the batch at each error, until one trains
+                                      --normed: no base tells how large a batch is
 batch_finders.py grow --rows 512      doubles it up to an error; trains with the one before
 batch_finders.py skip --large 3 9     goes on with the next batch where a large one does not fit
 """
@@ -11,9 +12,11 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import planner
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
 DEPTH, CLASSES, STEPS = 6, 10, 6
 NARROW, WIDE = 16, 256  # where batches are skipped: a large one has gone some way before it fails
@@ -76,13 +79,29 @@ def train(rows: int, losses: list[str]) -> None:
         losses.append(loss.item().hex())
 
 
-def find(rows: int) -> dict:
+def train_normed(rows: int, losses: list[str]) -> None:
+    """The first op reads a parameter alone, and the batch is NumPy's."""
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        *[m for _ in range(3) for m in (weight_norm(nn.Linear(256, 256)), nn.GELU())]
+    )
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for number in range(STEPS):
+        x = np.random.default_rng(number).standard_normal((rows, 256), np.float32)
+        loss = net(torch.from_numpy(x)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item().hex())
+
+
+def find(rows: int, normed: bool) -> dict:
     """The rows that trained, their losses, and what was raised before."""
     errors = []
     while True:
         losses: list[str] = []
         try:
-            train(rows, losses)
+            (train_normed if normed else train)(rows, losses)
             return {"rows": rows, "losses": losses, "errors": errors}
         except Exception as error:
             rules = recognised(error)
@@ -145,12 +164,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", choices=("find", "grow", "skip"))
     parser.add_argument("--rows", type=int, default=0)
+    parser.add_argument("--normed", action="store_true")
     parser.add_argument("--large", type=int, nargs="*", default=[])
     parser.add_argument("--left-out", type=int, nargs="*", default=[])
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     if options.mode == "find":
-        result = find(options.rows)
+        result = find(options.rows, options.normed)
     elif options.mode == "grow":
         result = grow(options.rows)
     else:

@@ -40,6 +40,14 @@ from deviating_contents import (
     writes_through_numpy,
     writes_through_numpy_before_saving,
 )
+from deviating_fills import (
+    always,
+    fills,
+    fills_a_copy,
+    fills_between_two_reads,
+    fills_what_was_read,
+    writes_weights_unseen,
+)
 from deviating_insertions import (
     calls_a_function_in_between,
     does_everything_in_between,
@@ -165,6 +173,7 @@ from deviation_nets import (
     Scales,
     Shifted,
     Train,
+    late,
 )
 from torch import nn
 
@@ -224,6 +233,13 @@ VARIANTS = {
     "writes_results_through_numpy": Variant(Scales, writes_results_through_numpy, 9.5),
     "writes_through_numpy_before_saving": Variant(
         Scales, writes_through_numpy_before_saving, 12.3, holds=True
+    ),
+    "fills": Variant(Scales, fills(always), 17, rejects=()),
+    "fills_later": Variant(Scales, fills(late), 17, rejects=()),
+    "fills_a_copy_later": Variant(Scales, fills_a_copy, 17),
+    "fills_what_was_read": Variant(Scales, fills_what_was_read, 17),
+    "fills_between_two_reads_later": Variant(
+        Scales, fills_between_two_reads, 22, either=True, refused="modified in place"
     ),
     "writes_one_of_two_results": Variant(Scales, writes_one_of_two_results, 20),
     "writes_and_returns_nothing": Variant(Scales, writes_and_returns_nothing, 14.5),
@@ -355,6 +371,10 @@ VARIANTS = {
     "lengths_free_what_was_read": Variant(Scales, frees_what_was_read, 15, online=True),
     "lengths_update_in_backward": Variant(Blocks, updates_in_backward, 13, online=True),
     "lengths_read_what_was_saved": Variant(Scales, reads_what_was_saved, 18, online=True),
+    "lengths_fill": Variant(Scales, fills(always, 7), 17, online=True),
+    "lengths_write_weights_unseen": Variant(
+        Scales, writes_weights_unseen, 11, refused="no earlier step had compared it"
+    ),
     "lengths_fail_in_between": Variant(Scales, fails_in_between, 14, online=True),
 }
 

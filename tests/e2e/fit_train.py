@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--fail", action="store_true", help="before the first step")
+    parser.add_argument("--fail-at", type=int, default=-1, metavar="STEP", help="from 0")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -43,9 +43,9 @@ def main() -> None:
         torch.distributed.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = OPTIMIZERS[arguments.optimizer](model.parameters())
-    if arguments.fail:
-        raise RuntimeError("deliberate")
     for step in range(arguments.steps):
+        if step == arguments.fail_at:
+            raise RuntimeError("deliberate")
         x = torch.randn(arguments.batch * ROWS, WIDTH)
         optimizer.zero_grad()
         model(x).square().mean().backward()

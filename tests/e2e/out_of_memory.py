@@ -35,7 +35,9 @@ class Trainer:
     def __init__(self) -> None:
         torch.manual_seed(1)
         self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS))
-        self.optimizer: torch.optim.Optimizer = torch.optim.SGD(self.layers.parameters(), lr=0.01)
+        self.optimizer: torch.optim.Optimizer | ByHand = torch.optim.SGD(
+            self.layers.parameters(), lr=0.01
+        )
         self.held: list[Tensor] = []
 
     def step(self, copies: int = 1, keep: bool = False) -> None:
@@ -104,6 +106,29 @@ def evaluation(trainer: Trainer) -> None:
             trainer.held.append(x)
 
 
+class ByHand:
+    """Plain gradient descent without torch.optim."""
+
+    def __init__(self, layers: nn.ModuleList) -> None:
+        self.layers = layers
+        self.state: dict = {}
+
+    def zero_grad(self) -> None:
+        for weight in self.layers.parameters():
+            weight.grad = None
+
+    def step(self) -> None:
+        with torch.no_grad():
+            for weight in self.layers.parameters():
+                weight.sub_(0.01 * weight.grad)
+
+
+def evaluation_by_hand(trainer: Trainer) -> None:
+    trainer.optimizer = ByHand(trainer.layers)
+    trainer.step()
+    evaluation(trainer)
+
+
 def kept_outputs(trainer: Trainer) -> None:
     """Each step's last activation stays in a list."""
     while len(trainer.held) < TOO_MUCH:
@@ -112,7 +137,15 @@ def kept_outputs(trainer: Trainer) -> None:
 
 PLACES: dict[str, Callable[[Trainer], None]] = {
     function.__name__: function
-    for function in (forward, backward, optimizer, between_steps, evaluation, kept_outputs)
+    for function in (
+        forward,
+        backward,
+        optimizer,
+        between_steps,
+        evaluation,
+        evaluation_by_hand,
+        kept_outputs,
+    )
 }
 
 

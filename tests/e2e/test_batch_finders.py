@@ -43,6 +43,20 @@ def test_it_ends_at_the_largest_power_of_two_that_trains(tmp_path: Path) -> None
     assert plain.results[0] == result | {"errors": []}
 
 
+def test_a_batch_that_no_base_tells_of_is_judged_by_its_own_steps(tmp_path: Path) -> None:
+    """Twice the rows need twice as much but for parameters: 40, 20 and 10 MiB."""
+    find = ("find", "--normed", "--rows")
+    budget = {"EBBTIDE_BUDGET": "14MiB"}
+    done = run(script(PROGRAM, *find, "8192"), budget, tmp_path / "found")
+    result = done.succeeded(over_budget=True).results[0]
+    assert result["rows"] == 2048, done.output
+    assert [error["rows"] for error in result["errors"]] == [8192, 4096]
+    large, small = (needs(error) for error in result["errors"])
+    assert 40 < large < 42 and 20 < small < 22, done.output
+    plain = run(script(PROGRAM, *find, "2048"), {}, tmp_path / "plain").succeeded()
+    assert plain.results[0] == result | {"errors": []}
+
+
 def test_twice_as_much_does_not_train_by_its_own_start(tmp_path: Path) -> None:
     result = found(4096, tmp_path).results[0]
     assert [error["rows"] for error in result["errors"]] == [4096] and result["rows"] == 2048

@@ -260,6 +260,18 @@ def test_a_changed_budget_is_of_the_group_and_warned_of(group: Path, tmp_path: P
     assert done.output.count("more than the control group") == 1, done.output
 
 
+@pytest.mark.usefixtures("second_version")
+def test_a_group_that_is_throttled_before_its_limit(tmp_path: Path) -> None:
+    """memory.high is 1,536 MiB, memory.max 4,096."""
+    program = within_second(tmp_path / "groups", 4096 * MIB, code(CHANGES))
+    (tmp_path / "groups" / "groups" / "above" / "memory.high").write_text(f"{1536 * MIB}\n")
+    done = run(program, {"EBBTIDE_BUDGET": "1GiB"}, tmp_path)
+    assert done.status == 0, done.output
+    share, _ = map(int, re.findall(r"^now (\d+)$", done.output, re.MULTILINE))
+    assert 1228 * MIB < share < 1229 * MIB, done.output
+    assert done.output.count("may use, 1.50 GiB") == 1, done.output
+
+
 # `auto` leaves room for what the process takes after its start beside torch's allocator.
 def test_auto_trains_where_plain_is_ended(group: Path, tmp_path: Path) -> None:
     if run_within(group, 640 * MIB, code(HUNGRY), {}, tmp_path / "plain").status != -9:

@@ -81,6 +81,8 @@ REPEATED_EVERY_TIME = {
     "moves_to_a_thread",
     "draws_in_a_custom_op",
     "writes_results_through_numpy",
+    "fills",
+    "fills_later",
     "swaps_activations",
     "refills_a_kept_graph",
     "drops_out",
@@ -91,6 +93,7 @@ REPEATED_EVERY_TIME = {
     "moves_statistics",
     "trains_parts_of_one_buffer",
     "lengths",
+    "lengths_fill",
     "indexes_by_lists",
     "breaks_an_index_but_holds_its_results",
     "weighs_losses",
@@ -286,6 +289,12 @@ def test_short_memory_in_a_verification_is_no_operation_s_fault(
     assert done.said("the verification step failed: ebbtide: out of memory"), done.output
     assert not done.report["rejected"], done.output
     assert done.report["recomputed_ops"] > 0, done.output
+
+
+def test_a_replay_that_agrees_with_another_is_not_said_to_differ(tmp_path: Path) -> None:
+    done = budgeted("fills_what_was_read", tmp_path).succeeded(over_budget=True)
+    line = "the results of aten::ones are kept, not computed again: "
+    assert done.said(line + "something that Ebbtide did not see wrote into"), done.output
 
 
 def test_an_operation_of_the_plan_is_rejected_once(tmp_path: Path) -> None:

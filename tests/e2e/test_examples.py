@@ -149,7 +149,7 @@ def test_a_plan_that_is_found_at_once_changes_no_number(tmp_path: Path) -> None:
     variables = {"EBBTIDE_BUDGET": str(baseline.budget(0.5)), "EBBTIDE_PLANNER": "auto"}
     done = run(baseline.program, variables, tmp_path / "budgeted").succeeded()
     assert done.results == baseline.plain.results
-    assert done.report["plan"]["active_from_step"] <= 3, done.output
+    assert done.report["first_planned_step"] <= 3, done.output
     assert done.report["recomputed_ops"] > 0 and not done.report["rejected"]
     assert done.output.count("plan by ") == 1, done.output
 

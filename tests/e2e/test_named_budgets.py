@@ -74,7 +74,8 @@ def program(case: Case, folder: Path) -> Program:
 
 
 def named(done: Finished) -> int:
-    """MiB, of the rank that needs most."""
+    """MiB. A refusal names its own rank's need, which may differ, and all ranks get one budget: the
+    largest that was named. A rank that another one ended before is like those."""
     found = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", done.output)
     found += re.findall(r"(?:try|as much,) EBBTIDE_BUDGET=(\d+)MiB", done.output)
     assert found, done.output

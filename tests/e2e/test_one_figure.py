@@ -4,6 +4,7 @@ they are the same."""
 import json
 import re
 import shutil
+import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from warm_interpreter import Popen
 
 MIB = 1024**2
 STEPS = 24
+ENDS_THE_LAST_STEP = "import torch; torch.nn.Linear(1, 1)(torch.zeros(1, 1))"  # another begins
 # While it waits for a line no step is under way: nothing moves. Its peak is 29 MiB in stock torch.
 TRAINING = f"""
 import sys
@@ -40,6 +42,7 @@ class Batches(tiny_train.Batches):
 
 tiny_train.Batches = Batches
 tiny_train.train("plain", {STEPS})
+{ENDS_THE_LAST_STEP}
 wait()
 """
 
@@ -206,6 +209,56 @@ def test_the_page_shows_the_same(trained: Trained, page: Page) -> None:
     assert lines[lines.index("Step time") + 1] == time
     facts = shown(page, "plan-facts").splitlines()
     assert facts[facts.index("Slowdown") + 1] == f"+{100 * figures.slowdown:.1f} %"
+
+
+# Each eighth batch is short, as a loader's last one: another program, that fits without a plan. It
+# comes last.
+TURNS = f"""
+import json, sys
+sys.path.insert(0, {str(ROOT / "tests" / "e2e")!r})
+import ebbtide, planner, torch
+from torch import nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+layers = [m for _ in range(8) for m in (nn.Linear(256, 256), nn.GELU(), nn.LayerNorm(256))]
+net = nn.Sequential(nn.Linear(64, 256), *layers, nn.Linear(256, 10))
+optimizer = torch.optim.AdamW(net.parameters())
+for i in range({STEPS}):
+    rows = 32 if i % 8 == 7 else 512
+    loss = nn.functional.cross_entropy(net(torch.randn(rows, 64)), torch.randint(0, 10, (rows,)))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if i < 10:
+        planner.settle()
+{ENDS_THE_LAST_STEP}
+print("told", json.dumps(ebbtide.stats()), flush=True)
+"""
+
+
+def test_a_short_last_batch_changes_no_figure(tmp_path: Path) -> None:
+    """A long step takes 19.5 MiB without a plan, a short one 9."""
+    textfile = tmp_path / "series.prom"
+    variables = {"EBBTIDE_BUDGET": "16MiB", "EBBTIDE_TEXTFILE": str(textfile)}
+    done = run(code(TURNS), variables, tmp_path, out=False).succeeded()
+    (told,) = re.findall(r"^told (.*)$", done.output, re.MULTILINE)
+    status = json.loads(told)
+    assert status["steps"] == done.report["steps"] == STEPS
+    figures = Figures.of(status)
+    assert figures.slowdown > 0
+    history, since = status["history"], status["plan"]["active_from_step"]
+    long_steps = [
+        seconds
+        for step, seconds in zip(history["steps"], history["step_seconds"], strict=True)
+        if step % 8 and step >= since
+    ]
+    assert figures.step_seconds == statistics.median_high(long_steps)
+    assert Figures.of(done.report) == figures
+    assert done.report["plan"]["active_from_step"] == since >= done.report["first_planned_step"] > 1
+    check_series(textfile.read_text(), figures)
+    ((time, unit),) = re.findall(rf"ended after {STEPS} steps of ([\d.]+) (m?s):", done.output)
+    seconds = float(time) / (1000 if unit == "ms" else 1)
+    assert seconds == pytest.approx(figures.step_seconds, rel=0.06)  # its two digits
 
 
 def test_a_refused_run_names_what_its_report_has(tmp_path: Path) -> None:

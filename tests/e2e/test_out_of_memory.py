@@ -103,10 +103,20 @@ def test_in_the_optimizer(tmp_path: Path) -> None:
     assert "large block" in message and "none expected, 1.0 MiB asked for" in message
 
 
-def test_in_an_evaluation(tmp_path: Path) -> None:
-    message, known = fails("evaluation", tmp_path)
+@pytest.mark.parametrize("place", ["evaluation", "evaluation_by_hand"])
+def test_in_an_evaluation(place: str, tmp_path: Path) -> None:
+    message, known = fails(place, tmp_path)
     size, _ = shares(message)["made under no_grad since the last update (evaluation?)"]
     assert size >= known["held"] >= 2, message
+
+
+def test_in_an_evaluation_where_training_needs_no_plan(tmp_path: Path) -> None:
+    """Nobody observes the allocator: 60 less 12 MiB, of which one is the batch."""
+    message, known = fails("evaluation", tmp_path, budget=60)
+    by_op = shares(message)
+    size, blocks = by_op["aten::linear in no training step (evaluation, data)"]
+    assert size == blocks >= known["held"] >= 40, message
+    assert by_op["gradients"] == (LAYERS, LAYERS), message
 
 
 def test_outputs_that_are_kept(tmp_path: Path) -> None:

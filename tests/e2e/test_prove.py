@@ -165,13 +165,6 @@ def test_a_command_that_fails_shows_its_end(proof: Proof) -> None:
     assert len(lines) <= 22
 
 
-def test_so_does_a_budget_that_is_none(proof: Proof) -> None:
-    done = proof.run("--steps", "3", "--budget", "30GB", *trains("plain"))
-    assert done.returncode == 1
-    assert "EBBTIDE_BUDGET=30GB: write 30GiB" in done.stderr
-    assert "ebbtide: the budget run ended with exit status 2." in done.stderr
-
-
 @pytest.mark.quick
 def test_a_run_has_a_time(proof: Proof) -> None:
     # The time is over once the shell has spoken, however late that is on a busy machine.
@@ -303,3 +296,19 @@ def test_a_proof_that_cannot_be_meant_ends_the_program(tmp_path: Path) -> None:
     done = run(code("import torch"), {"EBBTIDE_PROOF": "/no/such:3"}, tmp_path, out=False)
     assert done.status == 2
     assert re.search(r"EBBTIDE_PROOF=/no/such:3: write FOLDER:N, .* \[EB67\]$", done.output, re.M)
+
+
+def test_what_the_proof_variable_says_is_cut_and_is_a_number(tmp_path: Path) -> None:
+    """'²' is a digit to Python, and no number. Of a long text 200 characters are shown."""
+    text = (
+        "from ebbtide import _proof\n"
+        "for text in '.:²', '.:' + '9' * 5000, '.:0', '\\x1b[2J\\n:3', 300 * 'x':\n"
+        "    try:\n"
+        "        _proof.arm(text)\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n"
+    )
+    done = run(code(text), {}, tmp_path, out=False).succeeded()
+    shown = [".:²", ".:" + 198 * "9" + "…", ".:0", r"\x1b[2J\n:3", 200 * "x" + "…"]
+    end = ": write FOLDER:N, a folder that exists and updates"
+    assert done.output.splitlines() == [f"EBBTIDE_PROOF={one}{end}" for one in shown]

@@ -157,6 +157,7 @@ TEST_F(AskedCurveTest, NoPointIsBelowTheSmallestBudget) {
                                                   .bytes = plain_bytes_ / 4 * 3,
                                                   .alone = true,
                                                   .base_bytes = trace_.base_bytes});
+    session_->budgets().verdict().noteBaseSettled(held);
   }
   const std::int64_t smallest = session_->budgets().verdict().told().smallestBytes();
   ASSERT_GE(smallest, plain_bytes_ / 4 * 3);

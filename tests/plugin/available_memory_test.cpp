@@ -83,6 +83,24 @@ TEST_F(AvailableMemory, AGroupHasALimit) {
   EXPECT_EQ(availableMemoryBytes(0, root_), 0);
 }
 
+// The group above may have 6 MiB, and is slowed down from 4 on: 4 - 1 are left. Its own group is
+// slowed down from 2 on, though it may have 5, and uses 0.5: 1.5, with the share 2 - 0.05 * 2 -
+// 0.5.
+TEST_F(AvailableMemory, AGroupIsNotToBeSlowedDown) {
+  write("proc/self/cgroup", "0::/all/job\n");
+  write("sys/fs/cgroup/all/memory.max", "6291456\n");
+  write("sys/fs/cgroup/all/memory.high", "max\n");
+  write("sys/fs/cgroup/all/memory.current", "1048576\n");
+  EXPECT_EQ(availableMemoryBytes(0, root_), 5 * kMib);
+  write("sys/fs/cgroup/all/memory.high", "4194304\n");
+  EXPECT_EQ(availableMemoryBytes(0, root_), 3 * kMib);
+  write("sys/fs/cgroup/all/job/memory.max", "5242880\n");
+  write("sys/fs/cgroup/all/job/memory.high", "2097152\n");
+  write("sys/fs/cgroup/all/job/memory.current", "524288\n");
+  EXPECT_EQ(availableMemoryBytes(0, root_), 3 * kMib / 2);
+  EXPECT_EQ(availableMemoryBytes(0.05, root_), 2 * kMib - 2 * kMib / 20 - kMib / 2);
+}
+
 // A group of 5 MiB on a machine of 16: 4 MiB and 5 - 0.05 * 5 - 1 = 3.75 are left without the
 // share, not 5 - 0.05 * 16 - 1. With 1 MiB left on the machine: 1 - 0.05 * 16 = 0.2.
 TEST_F(AvailableMemory, TheShareThatStaysFreeIsOfEachLimit) {
@@ -122,6 +140,21 @@ TEST_F(AvailableMemory, TheLowestLimitOfAllGroupsAboveHolds) {
   EXPECT_EQ(groupLimitBytes(root_), 3 * kMib);
   write("sys/fs/cgroup/memory.max", "1048576\n");  // the top, as a container sees its own
   EXPECT_EQ(groupLimitBytes(root_), 1 * kMib);
+}
+
+// 5 MiB of its own, slowed down from 4 on; above it there is no limit, but 3 MiB slow it down. Of
+// two numbers the smaller one counts.
+TEST_F(AvailableMemory, WhatSlowsAGroupDownIsALimit) {
+  write("proc/self/cgroup", "0::/all/job\n");
+  write("sys/fs/cgroup/all/job/memory.max", "5242880\n");
+  write("sys/fs/cgroup/all/job/memory.high", "4194304\n");
+  EXPECT_EQ(groupLimitBytes(root_), 4 * kMib);
+  write("sys/fs/cgroup/all/memory.max", "max\n");
+  write("sys/fs/cgroup/all/memory.high", "3145728\n");
+  EXPECT_EQ(groupLimitBytes(root_), 3 * kMib);
+  EXPECT_EQ(usableMemoryBytes(root_), std::min(machineMemoryBytes(), 3 * kMib));
+  write("sys/fs/cgroup/all/memory.max", "2097152\n");
+  EXPECT_EQ(groupLimitBytes(root_), 2 * kMib);
 }
 
 // The name that /proc has is the machine's; the container's files are at the top. The first version

@@ -358,6 +358,50 @@ TEST(BudgetFloor, FailuresThatAreCaughtCutOffEightSearchesAtMost) {
   EXPECT_EQ(floor.neededBytes(), 1040);
 }
 
+// Nine failures were caught, of steps that had gone over. What follows begins as the last one did,
+// needs 500 of 1000 and holds: two such steps decide, as ever. One that goes over is refused.
+TEST(BudgetFloor, ASearchThatFailuresDidNotEndIsNoWordOnAProgramThatHolds) {
+  for (const bool holds : {true, false}) {
+    BudgetFloor floor;
+    std::int64_t violations = 0;
+    for (int i = 0; i <= BudgetFloor::kMostForgiven; ++i) {
+      floor.noteBegin(100 * (i + 1), kBudget, violations);
+      floor.noteStep({.violations = ++violations, .mapped_peak_bytes = 1040});
+      floor.beginOther(++violations);
+    }
+    ASSERT_EQ(floor.state(), State::kSearching);
+    const BudgetFloor::Bytes base = floor.lastBaseBytes();
+    floor.noteBegin(base, kBudget, violations);
+    floor.noteNeed(500, true, base);
+    floor.noteStep({.violations = violations, .mapped_peak_bytes = 500});
+    floor.noteBegin(base, kBudget, violations);
+    EXPECT_EQ(floor.state(), State::kOpen);
+    EXPECT_EQ(floor.neededBytes(), 500);
+    if (!holds) ++violations;
+    floor.noteStep({.violations = violations, .mapped_peak_bytes = holds ? 500 : 1040});
+    floor.noteBegin(base, kBudget, violations);
+    EXPECT_EQ(floor.state(), holds ? State::kPossible : State::kImpossible);
+    EXPECT_EQ(floor.neededBytes(), holds ? 500 : 1040);
+  }
+}
+
+// As above, but that its own step goes over.
+TEST(BudgetFloor, ASearchThatFailuresDidNotEndRefusesWhatGoesOver) {
+  BudgetFloor floor;
+  std::int64_t violations = 0;
+  for (int i = 0; i <= BudgetFloor::kMostForgiven; ++i) {
+    floor.noteBegin(400, kBudget, violations);
+    floor.noteStep({.violations = ++violations, .mapped_peak_bytes = 1040});
+    floor.beginOther(violations);
+  }
+  floor.noteBegin(400, kBudget, violations);
+  floor.noteNeed(1010, true, 400);
+  floor.noteStep({.violations = ++violations, .mapped_peak_bytes = 1020});
+  floor.noteBegin(400, kBudget, violations);
+  EXPECT_EQ(floor.state(), State::kImpossible);
+  EXPECT_EQ(floor.neededBytes(), 1020);
+}
+
 // Two steps held and the base is settled, but something else went over before the third begins.
 TEST(BudgetFloor, WhatGoesOverBetweenStepsIsJudgedWithTheNextOne) {
   BudgetFloor floor;

@@ -44,6 +44,43 @@ TEST_F(BudgetNoticesTest, ThatAStepFitsIsSaidOnceTheBudgetIsDecided) {
   EXPECT_EQ(said_.size(), 1U);
 }
 
+// Nets of 48 and 32 MiB take turns: whichever was planned last, the larger one is what a step
+// needs. Half of its 40 MiB of activations would be 28, and 1 that is kept free.
+TEST_F(BudgetNoticesTest, OfProgramsThatTakeTurnsTheLargestIsTold) {
+  const Held held = guard_.hold();
+  notices_.noteFits(held, {.plain_peak_bytes = 48 * kMib, .activation_bytes = 40 * kMib});
+  notices_.noteFits(held, kFits);
+  decide();
+  notices_.sayFits(held);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_[0],
+            "nothing to do so far: a step needs 48.0 MiB and the budget is 64.0 MiB. Half of the "
+            "activations would be EBBTIDE_BUDGET=29MiB");
+}
+
+// It was planned by the run's first step alone, of which nothing is noted.
+TEST_F(BudgetNoticesTest, TheFirstStepMayHaveBeenTheLargest) {
+  const Held held = guard_.hold();
+  programs_[1].plain_peak_bytes = 48 * kMib;
+  programs_[2].plain_peak_bytes = 32 * kMib;
+  notices_.noteFits(held, kFits);
+  decide();
+  notices_.sayFits(held);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_NE(said_[0].find("a step needs 48.0 MiB and"), std::string::npos) << said_[0];
+}
+
+// A program of 80 MiB was refused, say, and is gone.
+TEST_F(BudgetNoticesTest, WhatDoesNotFitIsNoNeedOfARunThatDoes) {
+  const Held held = guard_.hold();
+  programs_[1].plain_peak_bytes = 80 * kMib;
+  notices_.noteFits(held, kFits);
+  decide();
+  notices_.sayFits(held);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_NE(said_[0].find("a step needs 32.0 MiB and"), std::string::npos) << said_[0];
+}
+
 TEST_F(BudgetNoticesTest, ThatAStepFitsIsNotSaidWhereOneSpilled) {
   const Held held = guard_.hold();
   decide();

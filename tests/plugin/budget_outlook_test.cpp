@@ -32,6 +32,7 @@ class BudgetOutlookTest : public test::JudgedRunTest {
     return config;
   }
   BudgetOutlookTest() : JudgedRunTest(byWork()) { steps_ = kStepsForOutlook; }
+  void SetUp() override { verdict().noteBaseSettled(guard_.hold()); }
 
   // The step's need is known before, as in a run.
   void foresee(const scheduler::Trace& trace) {
@@ -86,7 +87,7 @@ TEST_F(BudgetOutlookTest, TwoBudgetsAreForeseen) {
 
 // The peak is 100 MiB, and 40 MiB are saved: half leaves 80, and a MiB is kept free. Nobody has
 // told what steps need at least.
-TEST_F(BudgetOutlookTest, UntilTheBaseIsThereHalfIsToldWithoutAPlan) {
+TEST_F(BudgetOutlookTest, OfARunOfTwoStepsHalfIsToldWithoutAPlan) {
   steps_ = kStepsForOutlook - 1;
   outlook_.foresee(trace_, graph_);
   RunSummary run{.plain_peak_bytes = 100 * kMib, .activation_bytes = 40 * kMib};

@@ -25,14 +25,6 @@ class BudgetRefusalTest : public test::JudgedBudgetTest {
   scheduler::Trace trace_;
 };
 
-TEST_F(BudgetRefusalTest, TheSameStepIsRefusedAgain) {
-  const Held held = guard_.hold();
-  refuse(held, 10 * kMib);
-  EXPECT_TRUE(refusal_.requested());
-  EXPECT_FALSE(refusal_.goesOn(held, kFirstOp, 10 * kMib));
-  EXPECT_TRUE(refusal_.requested());
-}
-
 TEST_F(BudgetRefusalTest, TheErrorHasItsWords) {
   const Held held = guard_.hold();
   EXPECT_FALSE(refusal_.stop(held).raised());
@@ -42,22 +34,24 @@ TEST_F(BudgetRefusalTest, TheErrorHasItsWords) {
   EXPECT_TRUE(refusal_.stop(held).raised());
 }
 
+// Rank 0 may need more than rank 1 does, whose error ends the job first.
+TEST_F(BudgetRefusalTest, TheErrorOfOneOfSeveralRanksSaysWhoseBudgetItNames) {
+  const Held held = guard_.hold();
+  EXPECT_EQ(refuse(held, 10 * kMib).find("rank"), std::string::npos);
+  Config of_two = *config_;
+  of_two.rank = 1;
+  of_two.world_size = 2;
+  config_.change(std::move(of_two));
+  const std::string error = refuse(held, 10 * kMib);
+  EXPECT_NE(error.find("MiB (of rank 1; other ranks may need more).\n"), std::string::npos)
+      << error;
+}
+
 TEST_F(BudgetRefusalTest, AnotherProgramGoesOn) {
   const Held held = guard_.hold();
   refuse(held, 10 * kMib);
   EXPECT_TRUE(refusal_.goesOn(held, kOtherOp, 10 * kMib));
   EXPECT_FALSE(refusal_.requested());
-}
-
-// Of a smaller batch 9 MiB live when the step begins, not 10. Refused again, it goes on with less
-// than 9 alone.
-TEST_F(BudgetRefusalTest, EachSmallerBatchGoesOnOnce) {
-  const Held held = guard_.hold();
-  refuse(held, 10 * kMib);
-  EXPECT_TRUE(refusal_.goesOn(held, kFirstOp, 9 * kMib));
-  refuse(held, 9 * kMib);
-  EXPECT_FALSE(refusal_.goesOn(held, kFirstOp, 9 * kMib));
-  EXPECT_TRUE(refusal_.goesOn(held, kFirstOp, 8 * kMib));
 }
 
 TEST_F(BudgetRefusalTest, WhoHasNotMetItDoesNotGoOn) {
@@ -84,6 +78,74 @@ TEST_F(BudgetRefusalTest, ARankWithoutAStoreIsStoppedAtOnce) {
   refusal_.noteDecides(held, trace_);
   refusal_.refuse(held, 10 * kMib);
   EXPECT_TRUE(refusal_.requested());
+}
+
+// Its first op reads parameters alone, and no base tells a smaller batch: of NumPy's, say.
+class MaybeSameTest : public BudgetRefusalTest {
+ protected:
+  // Refused, with the error caught, a step of as much begins.
+  bool goesOnAfter(const Held& held, std::uint64_t refused) {
+    trace_.signature = refused;
+    refuse(held, 10 * kMib);
+    return refusal_.goesOn(held, kFirstOp, 10 * kMib);
+  }
+  bool isSame(const Held& held, std::uint64_t program) {
+    scheduler::Trace trace;
+    trace.signature = program;
+    return refusal_.isSame(held, trace);
+  }
+};
+
+TEST_F(MaybeSameTest, EachSmallerBatchGoesOn) {
+  const Held held = guard_.hold();
+  for (std::uint64_t program = 1; program <= 3; ++program) {
+    EXPECT_TRUE(goesOnAfter(held, program));
+    EXPECT_FALSE(refusal_.requested());
+    EXPECT_FALSE(isSame(held, program + 1));
+  }
+}
+
+TEST_F(MaybeSameTest, ItsFirstWholeStepTellsOnce) {
+  const Held held = guard_.hold();
+  ASSERT_TRUE(goesOnAfter(held, 1));
+  EXPECT_TRUE(isSame(held, 1));
+  EXPECT_FALSE(isSame(held, 1));
+}
+
+// Of a smaller base the same program needs less.
+TEST_F(MaybeSameTest, WhatIsSmallerOrBeginsOtherwiseIsNotTheSame) {
+  const Held held = guard_.hold();
+  trace_.signature = 1;
+  refuse(held, 10 * kMib);
+  ASSERT_TRUE(refusal_.goesOn(held, kFirstOp, 9 * kMib));
+  EXPECT_FALSE(isSame(held, 1));
+  refuse(held, 10 * kMib);
+  ASSERT_TRUE(refusal_.goesOn(held, kOtherOp, 10 * kMib));
+  EXPECT_FALSE(isSame(held, 1));
+}
+
+TEST_F(MaybeSameTest, WhatHasNoSignatureIsNotTheSame) {
+  const Held held = guard_.hold();
+  ASSERT_TRUE(goesOnAfter(held, 0));
+  EXPECT_FALSE(isSame(held, 0));
+}
+
+// The seventeenth is not let go on; with less, or as another program, it is.
+TEST_F(MaybeSameTest, GoesOnSixteenTimesInARun) {
+  const Held held = guard_.hold();
+  for (std::uint64_t i = 1; i <= 16; ++i) EXPECT_TRUE(goesOnAfter(held, i)) << i;
+  EXPECT_FALSE(goesOnAfter(held, 17));
+  EXPECT_TRUE(refusal_.requested());
+  EXPECT_TRUE(refusal_.goesOn(held, kFirstOp, 9 * kMib));
+  EXPECT_FALSE(goesOnAfter(held, 18));
+  EXPECT_TRUE(refusal_.goesOn(held, kOtherOp, 10 * kMib));
+}
+
+TEST_F(MaybeSameTest, AnotherBudgetEndsIt) {
+  const Held held = guard_.hold();
+  ASSERT_TRUE(goesOnAfter(held, 1));
+  refusal_.beginAnew(held);
+  EXPECT_FALSE(isSame(held, 1));
 }
 
 class BudgetBestEffortTest : public BudgetRefusalTest {

@@ -5,83 +5,13 @@
 #include <random>
 
 #include "ebbtide/scheduler/graph_builder.hpp"
-#include "judged_run.hpp"
+#include "judged_verdict.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-using Kind = scheduler::TraceEvent::Kind;
-
-constexpr std::uint64_t kFirstOp = 7, kOtherOp = 8;
-
-// A step of one op, which needs what it begins with and nothing besides.
-scheduler::Trace stepThatNeeds(std::int64_t bytes) {
-  scheduler::Trace trace;
-  trace.base_bytes = bytes;
-  trace.ops.resize(1);
-  trace.ops[0].signature = kFirstOp;
-  trace.events = {{.kind = Kind::kOpBegin, .id = 0}, {.kind = Kind::kOpEnd, .id = 0}};
-  return trace;
-}
-
-class BudgetVerdictTest : public test::JudgedRunTest {
- protected:
-  static constexpr std::int64_t kBudget = 8 * kMib;
-  static constexpr std::int64_t kOver = 16 * kMib;  // taken at once by a step that goes over
-  static constexpr std::int64_t kNeed = 4 * kMib;   // of a step that does not
-  static constexpr std::int64_t kBase = kMib;
-
-  explicit BudgetVerdictTest(Config config = {}) : JudgedRunTest(std::move(config)) {
-    trained_.setBudget(std::to_string(kBudget));
-  }
-
-  void begin(std::int64_t base_bytes = kBase, bool trains = true) {
-    const Held held = guard_.hold();
-    verdict_.beginStep(held, base_bytes, trains);
-  }
-  void goOver() {
-    void* block = trained_.memory().allocate(kOver, allocator::Stream::kDefault);
-    ASSERT_NE(block, nullptr);
-    trained_.memory().deallocate(block);
-  }
-  // It was not recorded.
-  void endUnseen() {
-    const Held held = guard_.hold();
-    const allocator::Statistics memory = trained_.memory().statistics();
-    figures_.notePeaks(memory);
-    verdict_.noteViolations(held, memory.budget_violations);
-    ++steps_;
-  }
-  void end(const scheduler::Trace& trace) {
-    endUnseen();
-    verdict_.noteFloor(trace, scheduler::buildGraph(trace), /*alone=*/true, budget_.number());
-  }
-  void end(std::int64_t needed_bytes = kNeed) { end(stepThatNeeds(needed_bytes)); }
-
-  bool decided() { return verdict_.decided(guard_.hold()); }
-  bool refused() const { return verdict_.refusal().requested(); }
-  std::string refusal() { return verdict_.refusal().stop(guard_.hold()).message(); }
-  // Two steps hold, and the third begins as the second did.
-  void holdTwo() {
-    for (int i = 0; i < BudgetFloor::kChecks; ++i) {
-      begin();
-      end();
-    }
-    begin();
-  }
-  void stepOver() {
-    begin();
-    goOver();
-    end();
-  }
-  void recordNone() {
-    while (to_record_.any()) to_record_.noteStep();
-  }
-
-  const JudgedRun run_ = run();
-  RankBudget budget_{std::nullopt, std::to_string(kBudget)};
-  BudgetVerdict verdict_{run_, budget_};
-};
+using test::BudgetVerdictTest;
+using test::stepThatNeeds;
 
 // -----------------------------------------------------------------------------------------------
 // the run's own budget
@@ -114,6 +44,41 @@ TEST_F(BudgetVerdictTest, ABudgetThatAStepWentOverIsRefusedByTheOneThatTrains) {
   EXPECT_EQ(verdict_.told().smallestBytes(), 18 * kMib);
   EXPECT_NE(refusal().find("which needs 16.0 MiB"), std::string::npos) << refusal();
   EXPECT_NE(refusal().find("EBBTIDE_BUDGET=18MiB"), std::string::npos) << refusal();
+}
+
+// The trace tells of 4 MiB, and 16 were mapped.
+TEST_F(BudgetVerdictTest, WhatWasMappedIsNamedWhereItIsTheNeed) {
+  stepOver();
+  begin();
+  ASSERT_TRUE(refused());
+  EXPECT_NE(refusal().find("\n16.0 MiB were mapped at most, in a step or between two; the steps "
+                           "alone need 4.0 MiB, most of it by aten::mm. Live when a step begins"),
+            std::string::npos)
+      << refusal();
+}
+
+TEST_F(BudgetVerdictTest, AnOpIsNamedWhereItsFloorIsTheNeed) {
+  begin();
+  goOver();
+  end(kOver);
+  begin();
+  ASSERT_TRUE(refused());
+  EXPECT_NE(refusal().find("\nMost is needed by aten::mm. Live when a step begins"),
+            std::string::npos)
+      << refusal();
+}
+
+// The need is a plan's peak then, and no floor with everything on the host.
+TEST_F(BudgetVerdictTest, OnceNothingCanBeSpilledNoFloorIsNamed) {
+  outage_.begin();
+  ASSERT_TRUE(outage_.giveUp());
+  begin();
+  goOver();
+  end(kOver);
+  begin();
+  ASSERT_TRUE(refused());
+  EXPECT_NE(refusal().find("EBBTIDE_BUDGET=18MiB.\nLive when a step begins"), std::string::npos)
+      << refusal();
 }
 
 // As a norm that is logged, or another thread's look at the network.
@@ -264,22 +229,6 @@ TEST_F(BudgetVerdictTest, WhatHappenedUntilNowIsNoWordOnTheNextSteps) {
   EXPECT_FALSE(refused());
 }
 
-// The error has been met and caught.
-TEST_F(BudgetVerdictTest, AnotherProgramAfterARefusalIsJudgedByItsOwnSteps) {
-  stepOver();
-  begin();
-  ASSERT_TRUE(refused());
-  const Held held = guard_.hold();
-  verdict_.refusal().stop(held).noteRaised();
-  verdict_.letGoOn(held, kFirstOp, kBase);
-  EXPECT_TRUE(refused());
-  EXPECT_EQ(verdict_.floorBytes(), kOver);
-  verdict_.letGoOn(held, kOtherOp, kBase);
-  EXPECT_FALSE(refused());
-  EXPECT_EQ(verdict_.floorBytes(), 0);
-  EXPECT_EQ(figures_.usedPeakBytes(), 0);
-}
-
 // -----------------------------------------------------------------------------------------------
 // allocations that failed
 
@@ -327,6 +276,15 @@ TEST_F(BudgetVerdictTest, WhoCouldHelpIsSaidOnceAndStandsInTheRefusal) {
   end(trace);
   begin();
   ASSERT_FALSE(refused());  // it waits for advice
+  ASSERT_EQ(warned_.size(), 1U);
+  EXPECT_TRUE(
+      warned_[0].ends_with("for at most 3 more steps, to find the budget that trains, and then for "
+                           "up to 60 s, until the "
+                           "other ranks of its pipeline have told who could help"))
+      << warned_[0];
+  trained_.refuseOverrun();
+  begin();
+  EXPECT_GT(trained_.memory().overrunLimitBytes(), 0);  // it is taken anew meanwhile
   warned_.clear();
   const Held held = guard_.hold();
   JobFindings::Rank findings;
@@ -345,7 +303,10 @@ TEST_F(BudgetVerdictTest, WhoCouldHelpIsSaidOnceAndStandsInTheRefusal) {
 
 class UnboundedVerdictTest : public BudgetVerdictTest {
  protected:
-  UnboundedVerdictTest() { trained_.setBudget(""); }
+  UnboundedVerdictTest() {
+    trained_.setBudget("");
+    verdict_.noteBaseSettled(guard_.hold());  // as the steps' ends find
+  }
 };
 
 // The step that was recorded needs 100 MiB and begins with them. From the fourth step on another

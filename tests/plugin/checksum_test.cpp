@@ -51,6 +51,18 @@ TEST(Checksum, IsWhatItsDefinitionSays) {
     EXPECT_EQ(sum(bytes(size)), byDefinition(bytes(size))) << size;
 }
 
+// In parts of whole stripes, the last one of whatever is left, nothing included.
+TEST(Checksum, OfPartsIsThatOfTheWhole) {
+  for (const std::size_t size : {0u, 1u, 32u, 33u, 64u, 96u, 1021u}) {
+    const auto data = bytes(size);
+    ChecksumOfParts parts;
+    for (std::size_t at = 0; at <= size; at += 64) {
+      parts.take(data.data() + at, static_cast<std::int64_t>(std::min<std::size_t>(64, size - at)));
+    }
+    EXPECT_EQ(parts.sum(), sum(data)) << size;
+  }
+}
+
 // Of nothing: the size 0, and the lanes as they begin: mixtures 0, 1, 2, 3 and sums 0. `high` stays
 // 0, since (0 ^ 0) * kOdd = 0. `low` becomes 0 by lane 0 and rotl(kOdd, 29) by lane 1.
 TEST(Checksum, OfNothing) {

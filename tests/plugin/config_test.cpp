@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <stdexcept>
+#include <string>
 
 #include "base/variables.hpp"
 
@@ -46,6 +47,31 @@ TEST_F(ConfigTest, AVariableOfAnEarlierVersionIsNoError) {
   set("EBBTIDE_AUDIT_CACHE", "");
   EXPECT_FALSE(configFromEnvironment().asks_for_audit_cache);
   for (const std::string& name : knownVariables()) EXPECT_NE(name, "EBBTIDE_AUDIT_CACHE");
+}
+
+// In a folder that was deleted no relative path has a meaning; others are as they were.
+TEST_F(ConfigTest, ARelativePathInADeletedFolderNamesItsVariable) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::string made = testing::TempDir() + "/ebbtide-gone-XXXXXX";
+  ASSERT_NE(::mkdtemp(made.data()), nullptr);
+  std::filesystem::current_path(made);
+  std::filesystem::remove(made);
+  for (const std::string name :
+       {"EBBTIDE_REPORT", "EBBTIDE_TEXTFILE", "EBBTIDE_PERFETTO", "EBBTIDE_SPILL_DIR",
+        "EBBTIDE_TRACE_DIR", "EBBTIDE_TOKEN_FILE", "EBBTIDE_SOCKET_DIR"}) {
+    set(name.c_str(), "x");
+    EXPECT_EQ(problem(), name +
+                             "=x: the folder that this process is in was deleted, or cannot be "
+                             "read (No such file or directory); write a path that begins with /, "
+                             "or go to another folder first");
+    set(name.c_str(), "");
+  }
+  set("EBBTIDE_FIT", ".:3");
+  EXPECT_TRUE(problem().starts_with("EBBTIDE_FIT=.:3: ")) << problem();
+  set("EBBTIDE_FIT", "");
+  set("EBBTIDE_REPORT", "/dev/null");
+  EXPECT_EQ(problem(), "");
+  std::filesystem::current_path(before);
 }
 
 // As EBBTIDE=1 does. Where to write, and what is only read where Ebbtide runs, asks for nothing.
@@ -162,8 +188,10 @@ TEST_F(ConfigTest, TheHostsMemoryIsSharedByItsRanks) {
               4.0);
   EXPECT_LT(hostShareBytes(1), usableMemoryBytes());
   EXPECT_LE(usableMemoryBytes(), machineMemoryBytes());
-  for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE",
-                           "LOCAL_WORLD_SIZE"}) {  // each before the ones to its left
+  set("SLURM_STEP_NUM_TASKS", "8");
+  for (const char* name :
+       {"SLURM_STEP_TASKS_PER_NODE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "LOCAL_SIZE",
+        "LOCAL_WORLD_SIZE"}) {  // each before the ones to its left
     set(name, std::to_string(names_.size() + 2).c_str());
     EXPECT_EQ(configFromEnvironment().local_world_size, static_cast<int>(names_.size()) + 1);
   }

@@ -45,6 +45,33 @@ TEST(DeterministicOps, WhatMayDifferOnAGpu) {
   }
 }
 
+// Whose kernels add by atomics, or overwrite, from several threads (cpu/IndexKernel.cpp). Of the
+// others each place is one thread's.
+TEST(DeterministicOps, WhatMayRaceOnAHost) {
+  for (const char* op :
+       {"aten::index_put_", "aten::index_put", "aten::_index_put_impl_", "aten::_unsafe_index_put",
+        "aten::_unsafe_masked_index_put_accumulate", "aten::put_", "aten::index_copy_"}) {
+    EXPECT_TRUE(mayRaceOnHost(op)) << op;
+    EXPECT_EQ(whyDeterministic(op), nullptr) << op;
+  }
+  for (const char* op : {"aten::scatter_add_", "aten::index_add", "aten::scatter_reduce",
+                         "aten::index_fill_", "aten::masked_scatter", "mine::put_", "put"}) {
+    EXPECT_FALSE(mayRaceOnHost(op)) << op;
+  }
+}
+
+TEST(DeterministicOps, WhatIsOftenWrittenUnseen) {
+  for (const char* op : {"aten::zeros", "aten::ones_like", "aten::new_full", "aten::fill_",
+                         "aten::arange", "aten::randn", "aten::clone"}) {
+    EXPECT_TRUE(isOftenWrittenUnseen(op)) << op;
+    EXPECT_NE(whyDeterministic(op), nullptr) << op;
+  }
+  for (const char* op :
+       {"aten::mul", "aten::empty", "aten::bernoulli_", "aten::_to_copy", "mine::zeros", "zeros"}) {
+    EXPECT_FALSE(isOftenWrittenUnseen(op)) << op;
+  }
+}
+
 // No name is taken for a part of another one, nor two for one.
 TEST(DeterministicOps, WholeNamesAlone) {
   for (const char* op : {"aten::", "aten:: ", "aten::rel", "aten::elu_backward", "aten::add mul",

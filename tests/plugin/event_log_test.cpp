@@ -127,7 +127,8 @@ TEST(EventLog, CountsBackwardPasses) {
   EXPECT_EQ(log.passes(), 2);
 }
 
-// Half of at least 16 saved tensors: released are 15 of 15, 15 of 16, 15 of 30 and of 31, 16 of 31.
+// Half of at least 16 saved tensors: released are 15 of 15, 15 of 16, 15 of 30 and of 31, 16 of 31;
+// 15 of these unread, once one was read, then 16 again.
 TEST(EventLog, LosesUsesThatAreLetGoOfInAForwardPass) {
   EventLog log(0);
   const auto save = [&log](int uses) {
@@ -144,8 +145,10 @@ TEST(EventLog, LosesUsesThatAreLetGoOfInAForwardPass) {
   EXPECT_FALSE(log.losesUses());
   log.add(Kind::kRelease, 15);
   EXPECT_TRUE(log.losesUses());
-  log.add(Kind::kUnpack, 16);  // what trains does so, too
+  log.add(Kind::kUnpack, 16);  // what trains does so before each release
   EXPECT_FALSE(log.losesUses());
+  log.add(Kind::kRelease, 16);
+  EXPECT_TRUE(log.losesUses());
 }
 
 TEST(EventLog, ErasedEventsLeaveTheRest) {
@@ -194,9 +197,49 @@ TEST(EventLog, LiveBlocksAreToldWithTheirOps) {
   EXPECT_TRUE(live[2].since_backward);
   EXPECT_FALSE(live[2].after_update);
   EXPECT_TRUE(live[3].after_update);
+  log.noteUpdated();  // of the next parameter, by hand
+  EXPECT_FALSE(log.liveBlocks()[3].after_update);
   scheduler::Trace trace;
   log.moveInto(trace);
   EXPECT_TRUE(log.liveBlocks().empty());
+}
+
+// A message that is told later, of before the update, moves it on by one.
+TEST(EventLog, WhereTheUpdateWasOverGoesIntoTheTrace) {
+  for (const bool message : {false, true}) {
+    EventLog log(0);
+    const ThreadMoment before = ThreadMoment::now();
+    int block = 0;
+    log.addNode("MulBackward0");
+    log.noteUpdated();
+    log.onAllocate(&block, 64);
+    if (message) log.addMessage({.group = "pipe", .rank = 0, .size = 1}, before);
+    scheduler::Trace trace;
+    log.moveInto(trace);
+    EXPECT_EQ(trace.updated_at, message ? 2 : 1);
+    EXPECT_EQ(trace.events.at(static_cast<std::size_t>(trace.updated_at)).kind, Kind::kAlloc);
+  }
+  // An event that is taken out, of before the update, moves it back by one; one of after it, or
+  // where there is no update, does not.
+  for (const bool before : {false, true}) {
+    EventLog log(0);
+    const std::size_t first = log.add(Kind::kOpBegin, 0);
+    log.noteUpdated();
+    const std::size_t second = log.add(Kind::kOpBegin, 1);
+    log.add(Kind::kOpEnd, 2);
+    log.erase(before ? first : second);
+    scheduler::Trace trace;
+    log.moveInto(trace);
+    EXPECT_EQ(trace.updated_at, before ? 0 : 1);
+  }
+  EventLog none(0);
+  none.erase(none.add(Kind::kOpBegin, 0));
+  scheduler::Trace without;
+  none.moveInto(without);
+  EXPECT_EQ(without.updated_at, scheduler::kNone);
+  scheduler::Trace trace;
+  EventLog(0).moveInto(trace);
+  EXPECT_EQ(trace.updated_at, scheduler::kNone);
 }
 
 }  // namespace

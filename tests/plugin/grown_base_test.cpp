@@ -34,6 +34,7 @@ TEST_F(GrownBaseTest, CountsWhatCameSinceAStepBegan) {
 TEST_F(GrownBaseTest, IsAddedToTheBudgetThatIsTold) {
   const Held held = guard_.hold();
   floor_.noteNeed(200 * kMib, /*alone=*/true, 104 * kMib);
+  floor_.noteBaseSettled();
   growByTen(held);
   EXPECT_EQ(grown_.bytes(), 6 * kMib);
   EXPECT_EQ(told_.smallestBytes(), 213 * kMib);

@@ -155,6 +155,7 @@ TEST_F(HostOutageTest, TheBudgetThatIsNamedHoldsThatPlan) {
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
   endStep(held, followed(plan));
+  budget_.verdict().noteBaseSettled(held);
   const std::int64_t named = budget_.verdict().told().smallestBytes();
   EXPECT_GE(trained_.planningCapBytes(named), 80 * kMib);
 }

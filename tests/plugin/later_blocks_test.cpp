@@ -41,6 +41,21 @@ TEST_F(LaterBlocksTest, NamesWhatTheBaseGrewBy) {
   EXPECT_EQ(most->times, 1);
 }
 
+// One is of a step that has ended, and stays; of the two since then one is freed.
+TEST_F(LaterBlocksTest, TellsWhatCameSinceTheStepBegan) {
+  EXPECT_TRUE(later_.sinceStep().empty());
+  make("aten::clone", 0, 1);
+  ASSERT_EQ(later_.sinceStep().size(), 1U);
+  later_.beginStep(5, 11 * kMiB);
+  EXPECT_TRUE(later_.sinceStep().empty());
+  make("aten::linear", 1, 2);
+  later_.onFreed(&places_[1]);
+  const auto made = later_.sinceStep();
+  ASSERT_EQ(made.size(), 1U);
+  EXPECT_EQ(made[0].first, &places_[2]);
+  EXPECT_EQ(made[0].second, "aten::linear");
+}
+
 // An average that is made anew; then the base grows by what nobody named.
 TEST_F(LaterBlocksTest, WhatTakesAnothersPlaceIsNoGrowth) {
   make("aten::add", 0, 6);

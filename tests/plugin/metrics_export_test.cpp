@@ -36,9 +36,31 @@ TEST_F(MetricsExportTest, ThePlanInForceIsExportedUntilThereIsNone) {
   auto plan = std::make_shared<Plan>();
   plan->planner = "greedy";
   for (const std::shared_ptr<const Plan>& now : {std::shared_ptr<const Plan>(plan), {}}) {
-    exported_.noteStep(held, {.memory = memory_, .figures = figures_, .plan = now, .seconds = 1});
+    exported_.noteStep(
+        held, {.memory = memory_, .figures = figures_, .plan = now, .shown = now, .seconds = 1});
     EXPECT_EQ(has("planner=\"greedy\""), now != nullptr);
   }
+}
+
+// A step of another program came last, which has no plan.
+TEST_F(MetricsExportTest, ThePlanThatIsToldIsNotAlwaysTheLastSteps) {
+  const SessionGuard::Held held = guard_.hold();
+  auto plan = std::make_shared<Plan>();
+  plan->planner = "greedy";
+  plan->overhead_ratio = 0.25;
+  exported_.noteStep(
+      held, {.memory = memory_, .figures = figures_, .plan = nullptr, .shown = plan, .seconds = 1});
+  EXPECT_TRUE(has("planner=\"greedy\""));
+  EXPECT_TRUE(has("ebbtide_plan_overhead_ratio{local_rank=\"0\",rank=\"0\"} 0.25"));
+  EXPECT_TRUE(has("ebbtide_plan_predicted_peak_bytes{local_rank=\"0\",rank=\"0\"} Nan"));
+}
+
+TEST_F(MetricsExportTest, ASmallestBudgetThatIsKnownNoMoreIsNoFigure) {
+  const std::string name = "ebbtide_memory_smallest_feasible_budget_bytes";
+  exported_.noteSmallestBudget(1 << 20);
+  EXPECT_TRUE(has(name + "{local_rank=\"0\",rank=\"0\"} 1048576"));
+  exported_.noteSmallestBudget(0);
+  EXPECT_TRUE(has(name + "{local_rank=\"0\",rank=\"0\"} Nan"));
 }
 
 // They name none in the step that comes then.

@@ -170,6 +170,23 @@ TEST(OutOfMemoryTest, NoBudgetIsNamedThatTheMachineDoesNotHave) {
   EXPECT_NE(describe(facts).find("does not fit into this device's 73.0 MiB"), std::string::npos);
 }
 
+// 74 MiB, as above. Where no block is so large there is no figure.
+TEST(OutOfMemoryTest, WhatDoesNotFitIsToldWithWhatItNeedsAndWhoseLimitThatIs) {
+  OutOfMemory facts = onTheHost();
+  facts.device_total_bytes = 73 * kMiB;
+  facts.total_is_of_group = true;
+  EXPECT_NE(describe(facts).find(
+                "\nIt does not fit into the 73.0 MiB that this process's control group (container, "
+                "job) may use beside what is live now. This allocation alone needs at least 74.0 "
+                "MiB; what "
+                "follows may need more. (For the steps before it: EBBTIDE_BUDGET=32MiB.)"),
+            std::string::npos)
+      << describe(facts);
+  facts.block_bytes = allocator::kUnlimited;
+  EXPECT_NE(describe(facts).find("beside what is live now. (For the steps"), std::string::npos)
+      << describe(facts);
+}
+
 TEST(OutOfMemoryTest, OfAGpuItBeginsAsTorchsMessageDoes) {
   OutOfMemory facts = onTheHost();
   facts.device = 0;

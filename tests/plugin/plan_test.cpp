@@ -109,6 +109,30 @@ TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
   EXPECT_EQ(plan->codec[2].encoded_bytes, 4);
 }
 
+// v1 is kept (op 0 is not run again), and comes back from 4 B of bits. The schedule drops it as
+// soon as it is made. Something unseen may write into it until op 1 has read it: it is copied after
+// that.
+TEST(Plan, CopiesWhatNoOpGivesAgainOnceItIsReadLast) {
+  auto trace = twoOps();
+  trace.ops[0].rerunnable = false;
+  trace.ops[0].kept_because = kWrittenUnseen;
+  trace.values[1].encoded_bytes = 4;
+  trace.values[1].codec_ns = 3;
+  auto graph = scheduler::buildGraph(trace);
+  scheduler::addValueCopies(trace, graph);
+  scheduler::Schedule schedule;  // op 0, decoding v1, op 1, the events of v2 and of v1
+  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 1},  {StepKind::kDrop, 1},
+                    {StepKind::kRun, 2}, {StepKind::kRun, 3},  {StepKind::kDrop, 2},
+                    {StepKind::kRun, 1}, {StepKind::kDrop, 4}, {StepKind::kRun, 4},
+                    {StepKind::kDrop, 1}};
+  const auto plan = makePlan(trace, graph, schedule);
+  EXPECT_EQ(plan->rerunnable, (std::vector<bool>{false, true}));
+  EXPECT_EQ(plan->written_unseen, (std::vector<bool>{true, false}));
+  EXPECT_EQ(plan->fetches_of, (std::vector<std::int32_t>{0, 1, 0}));
+  EXPECT_TRUE(plan->drops_after_op[0].empty());
+  EXPECT_EQ(plan->drops_after_op[1], (std::vector<ValueId>{1}));
+}
+
 // v2 comes back from the host: 100 B at 20 B a nanosecond, 5 ns, where op 1 takes 7.
 TEST(Plan, FetchesWhatTheScheduleHasOnTheHost) {
   auto trace = twoOps();

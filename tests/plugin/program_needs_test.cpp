@@ -73,6 +73,7 @@ TEST_F(ProgramNeedsTest, WhatAStepBeganWithIsNotCountedTwice) {
 
 TEST_F(ProgramNeedsTest, TheSmallestBudgetIsThatOfTheProgramThatNeedsMost) {
   EXPECT_EQ(needs().smallestBudgetOf({}), 0);  // not known
+  verdict().noteBaseSettled(session_->guard().hold());
   std::vector<ProgramChange> programs;
   for (const scheduler::Trace& trace : {shorter(2), trace_, shorter(4)})
     programs.push_back(needs().of(recorded(trace), plain_bytes_));

@@ -116,18 +116,89 @@ TEST(ProgramTable, AnotherBudgetKeepsPlansUnlessItIsSmaller) {
 
 TEST(ProgramTable, TheMainProgramRanMostOfThoseThatAreKnownTheLargestNeedsMost) {
   ProgramTable programs;
-  EXPECT_EQ(programs.main(), nullptr);
+  EXPECT_EQ(programs.main(), 0U);
+  EXPECT_EQ(programs.shown(), nullptr);
   EXPECT_EQ(programs.largest(), nullptr);
   programs[7].steps = 9;  // nothing is known of what it needs
   programs[8].steps = 3;
   programs[8].plain_peak_bytes = 100;
   programs[9].steps = 2;
   programs[9].plain_peak_bytes = 200;
-  EXPECT_EQ(programs.main(), &programs[8]);
+  EXPECT_EQ(programs.main(), 8U);
   EXPECT_EQ(programs.largest(), &programs[9]);
   EXPECT_EQ(programs.current(), &programs[8]);  // none has run
   programs.noteStep(recordedStep(9));
   EXPECT_EQ(programs.current(), &programs[9]);
+}
+
+// After each step of a GAN the count of one is ahead, or they are equal: 3 of 4 are 75 %.
+TEST(ProgramTable, OfProgramsThatTakeTurnsTheMainOneIsAlwaysTheLargest) {
+  ProgramTable programs;
+  programs[7].plain_peak_bytes = 200;
+  programs[8].plain_peak_bytes = 100;
+  programs[7].steps = programs[8].steps = 3;
+  for (int turn = 0; turn < 4; ++turn) {
+    EXPECT_EQ(programs.main(), 7U);
+    ++programs[8].steps;
+    EXPECT_EQ(programs.main(), 7U);
+    ++programs[7].steps;
+  }
+  programs[8].steps = 70;
+  EXPECT_EQ(programs.main(), 8U);
+}
+
+TEST(ProgramTable, ThePlanOfTheMainProgramIsShownElseOneThatThereIs) {
+  ProgramTable programs;
+  for (const std::uint64_t program : {7, 8, 9}) {
+    programs[program].steps = static_cast<std::int64_t>(10 * program * program);
+    programs[program].plain_peak_bytes = 100;
+  }
+  programs[9].steps = 2000;
+  EXPECT_EQ(programs.shown(), &programs[9]);  // without a plan, as all
+  programs[7].plan = planOf(7);
+  EXPECT_EQ(programs.shown(), &programs[7]);
+  programs[8].plan = planOf(8);
+  programs[8].steps = 1000;
+  EXPECT_EQ(programs.shown(), &programs[8]);
+  programs[9].plan = planOf(9);
+  EXPECT_EQ(programs.shown(), &programs[9]);
+  EXPECT_EQ(programs.shown([](std::uint64_t program) { return program == 7; }), 7U);
+}
+
+// As a loader whose last batch is short gives them: 7 7 7 8, and only 7 has a plan.
+TEST(ProgramTable, AStepOfAnotherProgramEndsNoPlansCourse) {
+  ProgramTable programs;
+  const auto plan = planOf(7);
+  programs[7].plan = plan;
+  programs[7].steps = 6;
+  programs[8].steps = 2;
+  for (std::int64_t step = 1; step <= 8; ++step)
+    programs.noteActive(step % 4 == 0 ? recordedStep(8) : plannedStep(plan), step, false);
+  EXPECT_EQ(programs.active().fromStepOf(*plan), 1);
+  EXPECT_EQ(programs.active().last(), nullptr);
+  // Begun with the plan of another program, or without one while that is followed, or unseen.
+  StepSummary taken_for_other = plannedStep(planOf(8));
+  taken_for_other.recorded = true;
+  taken_for_other.trace.signature = 7;
+  for (const StepSummary& step : {taken_for_other, recordedStep(7), StepSummary{}})
+    programs.noteActive(step, 9, false);
+  EXPECT_EQ(programs.active().fromStepOf(*plan), 1);
+}
+
+TEST(ProgramTable, APauseAndAPlanThatIsGoneEndItsCourse) {
+  ProgramTable programs;
+  const auto plan = planOf(7);
+  programs[7].plan = plan;
+  programs.noteActive(plannedStep(plan), 1, false);
+  programs.noteActive(StepSummary{}, 2, /*keeps_everything=*/true);
+  EXPECT_EQ(programs.active().fromStep(7), 2);
+  EXPECT_FALSE(programs.active().hasPlan(7));
+  programs.noteActive(plannedStep(plan), 3, false);
+  EXPECT_EQ(programs.active().fromStep(7), 3);
+  programs.beginAnew(/*drop=*/true);
+  programs.noteActive(recordedStep(7), 4, false);
+  EXPECT_EQ(programs.active().fromStep(7), 4);
+  EXPECT_FALSE(programs.active().hasPlan(7));
 }
 
 // The newest has no steps either, but it is the one that runs.

@@ -79,7 +79,9 @@ TEST(ReplayFindings, TwoCallsThatDifferEndTheTrustInAnUnknownOp) {
 
 TEST(ReplayFindings, AnOpIsSpokenOfOnce) {
   ReplayFindings findings;
+  EXPECT_FALSE(findings.isSaid("aten::sub"));
   EXPECT_TRUE(findings.takeSaying("aten::sub"));
+  EXPECT_TRUE(findings.isSaid("aten::sub"));
   EXPECT_FALSE(findings.takeSaying("aten::sub"));
   EXPECT_TRUE(findings.takeSaying("aten::add"));
 }

@@ -15,6 +15,7 @@ namespace {
 
 using Counts = ReplayTrust::Counts;
 using Lines = std::vector<std::string>;
+using SecondReplay = ReplayTrust::SecondReplay;
 
 std::shared_ptr<Plan> planThatReplays(const std::string& op, std::uint64_t signature) {
   const auto plan = std::make_shared<Plan>();
@@ -53,7 +54,8 @@ TEST_F(ReplayTrustTest, EqualReplaysAreCountedAndChangeNoPlan) {
 }
 
 TEST_F(ReplayTrustTest, OneThatDiffersIsRejectedAndSaidOnce) {
-  for (int step = 0; step < 2; ++step) trust_.noteCompared("aten::sub", 5, false);
+  for (int step = 0; step < 2; ++step)
+    trust_.noteCompared("aten::sub", 5, false, SecondReplay::kDiffers);
   EXPECT_TRUE(trust_.hasRejected("aten::sub"));
   EXPECT_TRUE(trust_.rejects(*planThatReplays("aten::sub", 5)));
   EXPECT_FALSE(trust_.rejects(*planThatReplays("aten::sub", 6)));
@@ -64,14 +66,42 @@ TEST_F(ReplayTrustTest, OneThatDiffersIsRejectedAndSaidOnce) {
   EXPECT_EQ(plannings_, 2);  // a plan may have come with it in between
 }
 
+// Two replays that agree with each other do not differ from the original by the op's own doing.
+TEST_F(ReplayTrustTest, ALineSaysNoMoreThanTheReplaysTell) {
+  trust_.noteCompared("aten::ones", 1, false, SecondReplay::kAgrees);
+  trust_.noteCompared("aten::linalg_lstsq", 2, false, SecondReplay::kDiffers);
+  trust_.noteCompared("aten::relu_", 3, false);
+  const std::string kept = " are kept, not computed again: ";
+  EXPECT_EQ(warnings_,
+            (Lines{"the results of aten::ones" + kept +
+                       "something that Ebbtide did not see wrote into what it gave, or "
+                       "into what it reads",
+                   "the results of aten::linalg_lstsq" + kept + "it does not repeat bit for bit",
+                   "the results of aten::relu_" + kept + "it gave other results"}));
+}
+
 TEST_F(ReplayTrustTest, SeveralAtOnceAreOneLineAndOnePlanning) {
   trust_.reject({{"aten::mm", 1}, {"aten::mm", 2}, {"aten::add", 3}, {"aten::sub", 4}}, "gone");
-  EXPECT_EQ(warnings_, (Lines{"the results of aten::mm and 2 other operations are kept, not "
+  EXPECT_EQ(warnings_, (Lines{"the results of aten::mm, aten::add and aten::sub are kept, not "
                               "computed again: gone"}));
   EXPECT_EQ(plannings_, 1);
   EXPECT_DOUBLE_EQ(metric("ebbtide_audit_failures_total"), 4);
   trust_.reject(std::vector<ReplayTrust::Replay>{}, "nothing");
   EXPECT_EQ(plannings_, 1);
+}
+
+// Eight in a line, aten::0 to aten::7: the two that it has no room for are named in a later one.
+TEST_F(ReplayTrustTest, WhatALineHasNoRoomForIsNamedLater) {
+  std::vector<ReplayTrust::Replay> ten;
+  for (std::uint64_t op = 0; op < 10; ++op) ten.push_back({"aten::" + std::to_string(op), op});
+  ten.push_back({"aten::9", 10});
+  trust_.reject(ten, "gone");
+  trust_.reject("aten::7", 7, "gone");
+  trust_.reject({{"aten::9", 9}, {"aten::8", 8}}, "gone");
+  EXPECT_EQ(warnings_,
+            (Lines{"the results of aten::0, aten::1, aten::2, aten::3, aten::4, aten::5, aten::6, "
+                   "aten::7 and 2 other operations are kept, not computed again: gone",
+                   "the results of aten::9 and aten::8 are kept, not computed again: gone"}));
 }
 
 TEST_F(ReplayTrustTest, ANameIsDistrustedOnce) {

@@ -1,6 +1,9 @@
 #include "runtime/run_life.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
 
 #include "forked_child.hpp"
 
@@ -38,6 +41,31 @@ TEST(RunLife, AChildThatTrainsHasInertChildren) {
       life.noteForked();
       return life.forked && RunLife::inChild();
     });
+  }));
+}
+
+// Who was ending the parent's run is not in the child. An alarm ends a child that waits all the
+// same.
+TEST(RunLife, AChildWaitsForNoEndOfItsParents) {
+  RunLife life;
+  life.ends = true;
+  EXPECT_TRUE(holdsInChild([&life] {
+    life.noteForked();
+    ::alarm(60);
+    life.waitUntilOver(std::chrono::hours(1));
+    return life.over.load();
+  }));
+  EXPECT_FALSE(life.over);
+}
+
+// The first one may hang: it is awaited for as long as was asked, and no longer.
+TEST(RunLife, AWaitForTheEndHasABound) {
+  EXPECT_TRUE(holdsInChild([] {
+    ::alarm(60);
+    const auto begun = std::chrono::steady_clock::now();
+    const auto most = std::chrono::milliseconds(20);
+    RunLife().waitUntilOver(most);
+    return std::chrono::steady_clock::now() - begun >= most;
   }));
 }
 

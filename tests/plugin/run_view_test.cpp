@@ -13,15 +13,6 @@ TEST(RunView, NamesTheFirstStepThatHasNotBegun) {
   EXPECT_EQ(run.nextStep(), 6);
 }
 
-TEST(RunView, APlanIsInForceWhereTheLastStepBeganWithIt) {
-  const auto plan = std::make_shared<const Plan>();
-  RunView run;
-  run.active_plan = plan;
-  run.active_from_step = 3;
-  EXPECT_EQ(run.activeFrom(plan), 3);
-  EXPECT_EQ(run.activeFrom(std::make_shared<const Plan>()), -1);
-}
-
 // Steps of two programs take 2 s and 4 s. We added 1 of the 4 s: 4 - 1 = 3. The third program has
 // only been recorded.
 TEST(RunView, AProgramsStepsAreItsMeasure) {

@@ -1,5 +1,8 @@
 // Whoever asks a session for a figure of its run is told the same one.
+#include <algorithm>
+#include <cmath>
 #include <regex>
+#include <set>
 
 #include "controlled_session.hpp"
 
@@ -67,6 +70,117 @@ TEST_F(SessionFiguresTest, WhoAnswersForAnotherPlannerIsNamedWithTheReason) {
     EXPECT_EQ(told["planner"], plan->planner) << told;
     EXPECT_EQ(told["note"], plan->note) << told;
   }
+}
+
+// The optimizer's state, 8 MiB, comes with the first step's update. The second step begins with it,
+// the third one too: its begin settles the base.
+TEST_F(SessionFiguresTest, NoSmallestBudgetIsToldUntilTheBaseIsSettled) {
+  const auto tells = [this] {
+    const json told = get("/v1/status").body["smallest_feasible_budget_bytes"];
+    EXPECT_EQ(report()["smallest_feasible_budget_bytes"], told.is_null() ? json(0) : told);
+    EXPECT_EQ(report()["needed_bytes"] > 0, !told.is_null());
+    const double exported = value(series(), "ebbtide_memory_smallest_feasible_budget_bytes");
+    EXPECT_TRUE(told.is_null() ? std::isnan(exported) : exported == told) << exported;
+    EXPECT_EQ(get("/v1/curve").body["state"] == "none", told.is_null());
+    const Answered refused = post("/v1/budget", {{"budget", 1}});
+    EXPECT_EQ(refused.body["code"], told.is_null() ? "EB127" : "EB128");
+    return !told.is_null();
+  };
+  trace_.base_bytes = kMib;
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  void* base = session_->trained().memory().allocate(kMib, allocator::Stream::kDefault);
+  step();
+  void* state = session_->trained().memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  trace_.base_bytes += 8 * kMib;
+  EXPECT_FALSE(tells());
+  step();
+  EXPECT_FALSE(tells());
+  step();
+  EXPECT_TRUE(tells());
+  session_->trained().memory().deallocate(state);
+  session_->trained().memory().deallocate(base);
+}
+
+// `ebbtide fit` ends the process where the next step would begin.
+TEST_F(SessionFiguresTest, OfTheStepsThatWereAskedForTheSmallestBudgetIsTold) {
+  config_.end_after = Config::EndAfter{.folder = folder_.string(), .steps = 1};
+  std::filesystem::create_directories(folder_);
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  step();
+  EXPECT_GT(report()["smallest_feasible_budget_bytes"], 0);
+  EXPECT_GT(report()["needed_bytes"], 0);
+}
+
+// A script that ends before the steps that `ebbtide fit` asked for. After its only step the
+// update's 8 MiB live: they are no part of what that step needs.
+TEST_F(SessionFiguresTest, OfAScriptOfOneStepTheSmallestBudgetIsTold) {
+  config_.end_after = Config::EndAfter{.folder = folder_.string(), .steps = 4};
+  std::filesystem::create_directories(folder_);
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  step();
+  EXPECT_EQ(report()["needed_bytes"], 0);
+  const std::int64_t of_step = session_->budgets().verdict().floorBytes();
+  void* state = session_->trained().memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  session_->shutdown();
+  EXPECT_EQ(report()["needed_bytes"], of_step + 8 * kMib);
+  EXPECT_GT(report()["smallest_feasible_budget_bytes"], of_step + 8 * kMib);
+  session_->trained().memory().deallocate(state);
+}
+
+// The second one begins with those.
+TEST_F(SessionFiguresTest, OfAScriptOfTwoStepsTheSmallestBudgetIsTold) {
+  config_.end_after = Config::EndAfter{.folder = folder_.string(), .steps = 4};
+  std::filesystem::create_directories(folder_);
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  step();
+  void* state = session_->trained().memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  trace_.base_bytes += 8 * kMib;
+  step();
+  EXPECT_EQ(report()["needed_bytes"], 0);
+  const std::int64_t of_step = session_->budgets().verdict().floorBytes();
+  session_->shutdown();
+  EXPECT_EQ(report()["needed_bytes"], of_step);
+  EXPECT_GT(report()["smallest_feasible_budget_bytes"], of_step);
+  session_->trained().memory().deallocate(state);
+}
+
+// Who interrupts a training after its first step is told no budget that lacks the second one's.
+TEST_F(SessionFiguresTest, OfATrainingThatEndsAfterOneStepNoSmallestBudgetIsTold) {
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  step();
+  session_->shutdown();
+  EXPECT_EQ(report()["smallest_feasible_budget_bytes"], 0);
+}
+
+// Nor do steps follow it, whoever asks.
+TEST_F(SessionFiguresTest, WhilePausedNoPlanIsTold) {
+  beginWithReport(plain_bytes_ - saved_bytes_ / 4);
+  ASSERT_TRUE(comesTrue([&] { return step() != nullptr; }));
+  EXPECT_GT(value(series(), "ebbtide_plan_overhead_ratio"), 0);
+  ASSERT_EQ(post("/v1/pause", {{"paused", true}, {"force", true}}).status, 200);
+  step();
+  EXPECT_TRUE(get("/v1/status").body["plan"].is_null()) << get("/v1/status").body["plan"];
+  EXPECT_TRUE(report()["plan"].is_null()) << report()["plan"];
+  EXPECT_EQ(value(series(), "ebbtide_plan_overhead_ratio"), 0);
+}
+
+// A program that catches the refusal goes on with something smaller.
+TEST_F(SessionFiguresTest, WhatWasRefusedIsNoSmallestBudgetOfWhatFollows) {
+  beginWithReport(8 * kMib);
+  for (int i = 0; i < 2 && !isRefused(); ++i) {
+    const StepStart start = session_->beginStep();
+    void* block = allocateOver(8 * kMib);
+    end(start);
+    session_->trained().memory().deallocate(block);
+  }
+  session_->beginStep();
+  ASSERT_TRUE(isRefused());
+  EXPECT_GT(value(series(), "ebbtide_memory_smallest_feasible_budget_bytes"), 0);
+  raiseRefusal();
+  session_->course().planFor(/*first_op_signature=*/1, /*trains=*/true);
+  EXPECT_EQ(get("/v1/status").body["smallest_feasible_budget_bytes"], json());
+  EXPECT_EQ(report()["smallest_feasible_budget_bytes"], 0);
+  EXPECT_TRUE(std::isnan(value(series(), "ebbtide_memory_smallest_feasible_budget_bytes")));
 }
 
 // Asked, in this order: a refused budget, the curve, the status, the series, the report.
@@ -199,6 +313,115 @@ TEST_F(SessionFiguresTest, ThePredictedSlowdownIsOneFigure) {
   EXPECT_EQ(get("/v1/plan").body["plan"]["overhead_ratio"], more);
   EXPECT_EQ(report()["plan"]["overhead_ratio"], more);
   EXPECT_NEAR(value(series(), "ebbtide_plan_overhead_ratio"), more, 1e-6 * more);  // of its text
+}
+
+// A budget that was asked for went over, and was taken back. What follows takes 4 MiB.
+TEST_F(SessionFiguresTest, TheLastLineHasWhatWentOverTheLastBudget) {
+  config_.log_level = "info";
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t asked = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
+  ASSERT_EQ(post("/v1/budget", {{"budget", asked}}).status, 200);
+  const StepStart over = session_->beginStep();
+  void* block = allocateOver(asked);
+  end(over);
+  session_->trained().memory().deallocate(block);
+  const StepStart back = session_->beginStep();
+  session_->trained().memory().deallocate(
+      session_->trained().memory().allocate(4 * kMib, allocator::Stream::kDefault));
+  end(back);
+  EXPECT_GT(report()["budget_violations"], 0);
+  testing::internal::CaptureStderr();
+  session_->shutdown();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(", never over it"), std::string::npos) << said;
+}
+
+// 24 steps of a program that needs half as much, and 8 of the larger one, whose plan costs more. Of
+// 94 and 172 MiB either fits 88.
+TEST_F(SessionFiguresTest, ThePromisedSlowdownIsThatOfThePlanThatIsTold) {
+  beginWithReport(plain_bytes_ + kMib);
+  for (int i = 0; i < 8; ++i) {
+    for (int j = 0; j < 3; ++j) step(shorter(2));
+    step();
+  }
+  const Answered answered = post("/v1/budget", {{"budget", 88 * kMib}});
+  ASSERT_EQ(answered.status, 200) << answered.body;
+  const json more = answered.body["overhead_ratio"];
+  const scheduler::Trace next = shorter(2);  // as the turns foretell
+  const std::shared_ptr<const Plan> plan = step(next);
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(plan->signature, next.signature);
+  EXPECT_GT(more, 0);
+  EXPECT_EQ(more, plan->overhead_ratio);
+  EXPECT_EQ(get("/v1/status").body["plan"]["overhead_ratio"], more);
+  EXPECT_EQ(report()["plan"]["overhead_ratio"], more);
+}
+
+// Batches of a loader whose last one is short: seven steps that have a plan, and one of another
+// program that fits without.
+class SessionTurnsFiguresTest : public SessionFiguresTest {
+ protected:
+  struct Figures {
+    double step_seconds = 0, slowdown = 0;
+    std::int64_t from_step = 0;
+  };
+
+  void SetUp() override {
+    config_.log_level = "info";
+    beginWithReport(plain_bytes_ - saved_bytes_ / 4);
+    ASSERT_TRUE(comesTrue([&] { return step() != nullptr; }));
+    // One of the plan was waited for: its course has begun with this step.
+    planned_from_ = get("/v1/status").body["steps"];
+  }
+  void stepWithAPlan() {
+    step();
+    of_plan_.insert(get("/v1/status").body["steps"].get<std::int64_t>());
+  }
+  void stepOfTheShortBatch() {
+    StepStart start = session_->beginStep();
+    start.plan = nullptr;  // as its first op tells
+    const scheduler::Trace trace = shorter(64);
+    end(start, /*recorded=*/true, &trace);
+  }
+  // By what each step took: the upper one of two.
+  double medianOfPlannedSteps() {
+    const json history = get("/v1/status").body["history"];
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < history["steps"].size(); ++i) {
+      if (of_plan_.contains(history["steps"][i])) seconds.push_back(history["step_seconds"][i]);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds.at(seconds.size() / 2);
+  }
+  static Figures of(const json& told) {
+    return {.step_seconds = told["step_seconds"]["median"],
+            .slowdown = told["plan"]["overhead_ratio"],
+            .from_step = told["plan"]["active_from_step"]};
+  }
+
+  std::int64_t planned_from_ = 0;
+  std::set<std::int64_t> of_plan_;
+};
+
+TEST_F(SessionTurnsFiguresTest, AShortLastBatchChangesNoFigure) {
+  of_plan_.insert(planned_from_);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int i = 0; i < 7; ++i) stepWithAPlan();
+    stepOfTheShortBatch();
+    const Figures status = of(get("/v1/status").body), report = of(this->report());
+    EXPECT_EQ(status.step_seconds, medianOfPlannedSteps());
+    EXPECT_EQ(report.step_seconds, status.step_seconds);
+    EXPECT_EQ(get("/v1/curve").body["present"]["step_seconds"], status.step_seconds);
+    EXPECT_GT(status.slowdown, 0);
+    EXPECT_EQ(report.slowdown, status.slowdown);
+    const json plan = get("/v1/plan").body["plan"];
+    EXPECT_EQ(plan["overhead_ratio"], status.slowdown);
+    EXPECT_EQ(plan["active_from_step"], status.from_step);
+    EXPECT_EQ(report.from_step, status.from_step);
+    EXPECT_NEAR(value(series(), "ebbtide_plan_overhead_ratio"), status.slowdown,
+                1e-6 * status.slowdown);  // of its text
+  }
 }
 
 }  // namespace

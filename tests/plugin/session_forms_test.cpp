@@ -191,7 +191,7 @@ TEST_F(SessionFormsTest, BeforeTheBaseIsSettledItIsAskedForLater) {
   const Answered early = post("/v1/budget", {{"budget", "-50%"}});
   EXPECT_EQ(early.status, 503) << early.body;
   EXPECT_EQ(early.body["code"], "EB127");
-  EXPECT_NE(early.body["error"].get<std::string>().find("after step 3"), std::string::npos);
+  EXPECT_NE(early.body["error"].get<std::string>().find("again in 3 steps"), std::string::npos);
   EXPECT_EQ(post("/v1/budget", {{"budget", "1GiB"}}).status, 200);
 }
 

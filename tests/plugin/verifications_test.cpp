@@ -124,6 +124,18 @@ TEST_F(VerificationsTest, PlansThatFailAreMadeAnewSoManyTimes) {
   EXPECT_EQ(warned_[0], "no plan could be verified, values are spilled instead: a test");
 }
 
+// There is no disk any more that anything could be spilled to.
+TEST_F(VerificationsTest, AfterAnOutageNothingIsSaidToBeSpilled) {
+  host_.begin();
+  warned_.clear();
+  program().plan = planOf({true, true});
+  program().replans = Program::kMostReplans;
+  verifications_.failed(*program().plan, "a test");
+  ASSERT_EQ(warned_.size(), 1U);
+  EXPECT_EQ(warned_[0],
+            "no plan could be verified, values are computed again where that is possible: a test");
+}
+
 // It says nothing of what a search finds.
 TEST_F(VerificationsTest, AFirstPlanThatFailsTakesNoTurnOfASearch) {
   program().plan = planOf({true, true});

@@ -15,6 +15,7 @@ _SECONDS = 5.0
 
 
 def _leave_anyway() -> None:
+    # Where an exit function ends the run already, it waits until that one has written the report.
     with suppress(AttributeError):  # the plugin's is not reached by then
         ctypes.CDLL(None).ebbtide_torch_finish()
     os._exit(0)

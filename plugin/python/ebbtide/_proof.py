@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ from torch.optim.optimizer import (
 
 from ebbtide._leaving import leave
 
+_MOST_SHOWN = 200  # characters of what a variable says
 _CHUNK = 1 << 22  # elements that are copied from a device at a time
 _PATIENCE_SECONDS = 10  # for other ranks to make their last update
 _LATE_SECONDS = 60  # for ranks that still make updates: a busy machine may hold them up
@@ -36,11 +38,26 @@ _LATE_SECONDS = 60  # for ranks that still make updates: a busy machine may hold
 
 def arm(text: str) -> None:
     """Raises ValueError with a sentence for the user."""
-    folder, _, updates = text.rpartition(":")
-    if not os.path.isdir(folder) or not updates.isdigit() or int(updates) == 0:
-        raise ValueError(f"EBBTIDE_PROOF={text}: write FOLDER:N, a folder that exists and updates")
+    folder, _, number = text.rpartition(":")
+    updates = _number(number)
+    if not os.path.isdir(folder) or not updates:
+        raise ValueError(
+            f"EBBTIDE_PROOF={_shown(text)}: write FOLDER:N, a folder that exists and updates"
+        )
     Path(folder, "loaded").touch()  # tells a program without an optimizer from one without us
-    _Proof(Path(folder), int(updates))
+    _Proof(Path(folder), updates)
+
+
+def _shown(text: str) -> str:
+    """As scheduler::shownText() (shown_text.hpp)."""
+    short = text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+    letters = (x if x.isprintable() else x.encode("unicode_escape").decode() for x in short)
+    return "".join(letters)
+
+
+def _number(text: str) -> int | None:
+    """None: not decimal digits alone, or too many. str.isdigit() takes '²', and int() does not."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 class _Proof:
@@ -158,17 +175,17 @@ def _wait_for_devices(optimizer: Optimizer) -> None:
 
 
 def _rank() -> int | None:
-    told = os.environ.get("RANK", "")
-    if told.isdigit():
-        return int(told)
+    told = _number(os.environ.get("RANK", ""))
+    if told is not None:
+        return told
     group = _group()
     return group.get_rank() if group else None
 
 
 def _local_ranks() -> int:
-    told = os.environ.get("LOCAL_WORLD_SIZE", "")
-    if told.isdigit():
-        return int(told)
+    told = _number(os.environ.get("LOCAL_WORLD_SIZE", ""))
+    if told is not None:
+        return told
     group = _group()
     return group.get_world_size() if group else 1
 

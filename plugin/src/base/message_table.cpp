@@ -64,29 +64,33 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB11", "the budget of … is too small for this program, which needs …",
      "`EBBTIDE_ON_INFEASIBLE=best-effort`: the run stays over its budget",
      "the budget that it names"},
-    {"EB12", "no plan could be made", "the reason; what does not fit is spilled, which is slower",
+    {"EB12", "no plan could be made",
+     "the reason; what does not fit is spilled, which is slower, or computed again where the spill "
+     "disk has failed",
      "please report it"},
     {"EB85", "no better plan could be made",
      "the reason. The plan before is followed; steps may be slower than they need be",
      "please report it"},
     {"EB13", "the results of … are kept, not computed again",
-     "a replay differed from the original in the verification step, or failed; said once "
-     "for an op",
+     "a replay differed from the original in the verification step, or failed. The line says "
+     "what is known of the reason; each op is named once",
      "nothing: the op is left alone"},
     {"EB14", "no plan could be verified",
-     "memory was short in each verification step: what does not fit is spilled",
+     "memory was short in each verification step: what does not fit is spilled, or computed again "
+     "where the spill disk has failed",
      "raise the budget"},
     {"EB15", "the replay of … failed, though the operation itself did not",
      "an error: what Ebbtide ran again raised, and what it should give is gone: no "
      "fault of the script",
      "please report it; `EBBTIDE=1` trains without dropping"},
     {"EB16", "… gave other results when it was run again",
-     "an error: an op that repeated exactly before no longer does, and what it "
-     "replaced is gone",
+     "an error: what the op gave first is gone, and now it gave something else. The message says "
+     "whether an earlier step had compared it",
      "find what changed between forward and backward; `EBBTIDE=1` trains without "
      "dropping"},
     {"EB17", "the budget of … is more than the control group",
-     "a container or a job has a lower limit: the kernel ends a process that goes over it",
+     "a container or a job has a lower limit: the kernel ends a process that goes over it, or "
+     "throttles it to a crawl (`memory.high`)",
      "a lower budget, or [`auto`](#forms-of-a-budget)"},
     {"EB18", "the budget of … was exceeded, … at most, and no training step was seen",
      "the process went over it, but Ebbtide sees no backward pass there, so it can drop nothing "
@@ -96,9 +100,9 @@ constexpr auto kMessages = std::to_array<Message>({
      "the disk is full, or the folder gone. Values are computed again from then on, "
      "and steps may go over the budget until a plan of replays alone has held it",
      "make room there, or `EBBTIDE_SPILL_DIR`"},
-    {"EB20", "each step leaves spilled values behind that nothing reads",
-     "eight steps in a row left a graph that was never run backward, and its values "
-     "fill the disk: `total += loss` does that",
+    {"EB20", "steps leave spilled values behind that nothing reads",
+     "eight steps, in a row or not, left a graph that was never run backward and is still kept. "
+     "Its values fill the disk: `total += loss` does that",
      "`total += loss.item()`, or `loss.detach()`"},
     {"EB23", "out of memory. … asked for",
      "an error: a later step needs more than the first ones did, or something else "
@@ -193,7 +197,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "steps may go over the budget",
      "make room there, or `EBBTIDE_SPILL_DIR`"},
     {"EB58", "the spill file could not be read back",
-     "an error: the disk failed, and what was spilled is gone",
+     "an error: the disk failed, or gave other bytes back than were written. What was spilled is "
+     "gone",
      "another disk: `EBBTIDE_SPILL_DIR`"},
     {"EB59", "GPU …: the budget was lowered to …",
      "`torch.cuda.set_per_process_memory_fraction` lowered the budget below what is held already",

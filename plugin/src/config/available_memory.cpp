@@ -44,16 +44,24 @@ Bytes lessShare(Bytes left, Bytes all, double share) {
   return std::max<Bytes>(0, left - static_cast<Bytes>(share * static_cast<double>(all)));
 }
 
-struct Names {  // of a group's files
-  const char *limit, *used, *cached, *read_often;
+struct Names {  // of a group's files; high: over it the kernel throttles the group, nullptr: none
+  const char *limit, *high, *used, *cached, *read_often;
 };
-constexpr Names kSecond = {"memory.max", "memory.current", "inactive_file", "active_file"};
-constexpr Names kFirst = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
-                          "total_active_file"};
+constexpr Names kSecond = {"memory.max", "memory.high", "memory.current", "inactive_file",
+                           "active_file"};
+constexpr Names kFirst = {"memory.limit_in_bytes", nullptr, "memory.usage_in_bytes",
+                          "total_inactive_file", "total_active_file"};
+
+// Nothing: the group has none.
+std::optional<Bytes> limitIn(const fs::path& folder, const Names& names) {
+  const auto limit = numberIn(folder / names.limit);
+  const auto high = names.high != nullptr ? numberIn(folder / names.high) : std::nullopt;
+  return limit && high ? std::min(limit, high) : limit ? limit : high;
+}
 
 // Nothing: the group has no limit, or its use is not known.
 std::optional<Bytes> leftIn(const fs::path& folder, const Names& names, double free_share) {
-  const auto limit = numberIn(folder / names.limit);
+  const auto limit = limitIn(folder, names);
   const auto used = numberIn(folder / names.used);
   if (!limit || !used) return std::nullopt;
   // Files that are kept in memory give way, also those that are read again and again.
@@ -139,9 +147,7 @@ std::optional<Bytes> residentAnonymousBytes(const fs::path& root) {
 }
 
 std::optional<Bytes> groupLimitBytes(const fs::path& root) {
-  return leastOfGroups(root, [](const fs::path& folder, const Names& names) {
-    return numberIn(folder / names.limit);
-  });
+  return leastOfGroups(root, &limitIn);
 }
 
 }  // namespace ebbtide::plugin

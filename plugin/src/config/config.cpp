@@ -105,9 +105,20 @@ void checkFile(const char* name, const std::string& path) {
     throw std::invalid_argument(fmt::format("{}: {} is a folder", name, shownText(path)));
 }
 
-std::string absolutePath(const char* name) {  // the program may go to another folder
-  const std::string given = variable(name);
-  return given.empty() ? given : std::filesystem::absolute(given).string();
+// The program may go to another folder. `path`: of that variable.
+std::string absolutePath(const char* name, const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  if (!error) return absolute.string();
+  throw std::invalid_argument(
+      fmt::format("{}={}: the folder that this process is in was deleted, or cannot be read ({}); "
+                  "write a path that begins with /, or go to another folder first",
+                  name, shownText(variable(name)), error.message()));
+}
+
+std::string absolutePath(const char* name) {
+  return absolutePath(name, variable(name));
 }
 
 void setPaths(Config& config) {
@@ -144,7 +155,7 @@ std::optional<Config::EndAfter> endAfter() {
     throw std::invalid_argument(fmt::format(
         "EBBTIDE_FIT={}: write FOLDER:N, a folder that exists and steps", shownText(text)));
   }
-  end.folder = std::filesystem::absolute(end.folder).string();
+  end.folder = absolutePath("EBBTIDE_FIT", end.folder);
   return end;
 }
 
@@ -224,11 +235,9 @@ Config configFromEnvironment() {
   config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
   config.port_is_given = !variable("EBBTIDE_PORT").empty();
   if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.bind = bind;
-  config.socket_dir = variable("EBBTIDE_SOCKET_DIR");
+  config.socket_dir = absolutePath("EBBTIDE_SOCKET_DIR");
   config.job_id = RankSocket::jobIdFromEnvironment();
-  config.token_file = variable("EBBTIDE_TOKEN_FILE");
-  if (!config.token_file.empty())  // the program may go to another folder
-    config.token_file = std::filesystem::absolute(config.token_file).string();
+  config.token_file = absolutePath("EBBTIDE_TOKEN_FILE");
   config.log_level =
       choice("EBBTIDE_LOG", {"debug", "info", "warning", "error", "off"}, config.log_level);
   config.on_infeasible = choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop") == "stop"

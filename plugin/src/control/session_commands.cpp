@@ -57,11 +57,7 @@ Response nothingRecorded() {
 }
 
 Response notMeasured() {
-  return errorResponse(
-      refusals::kNotMeasured,
-      fmt::format("what a step takes is not known yet, for what lives when it begins still "
-                  "grows (the optimizer's state): ask again after step {}",
-                  MeasuredBudget::kMostMeasured));
+  return errorResponse(refusals::kNotMeasured, notMeasuredText());
 }
 
 Response tooSmall(const std::string& why, Bytes smallest) {
@@ -219,6 +215,7 @@ Response SessionControl::promise(BudgetChange change) {
   if (auto why = refusal(run)) return *why;
   if (auto why = pauseRefusal(run)) return *why;
   if (change.bytes && *change.bytes < change.least_bytes && !isHeld(run, change)) {
+    if (change.smallest_bytes == 0) return notMeasured();
     return tooSmall(fmt::format("a budget of {} is too small for this program: its smallest is {}",
                                 formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),
                     change.smallest_bytes);
@@ -230,8 +227,22 @@ Response SessionControl::promise(BudgetChange change) {
   return response;
 }
 
-// The peak is that of all programs, the time that of the one that needs most.
-json SessionControl::foretold(const RunView& run, const BudgetChange& change) {
+// Whose plan will be told.
+const ProgramChange& SessionControl::shownOf(const BudgetChange& change) const {
+  const auto of = [&change](std::uint64_t signature) {
+    return std::find_if(
+        change.programs.begin(), change.programs.end(),
+        [&](const ProgramChange& program) { return program.step.trace->signature == signature; });
+  };
+  const auto found = of(session_.budgets().run().programs.shown([&](std::uint64_t signature) {
+    const auto program = of(signature);
+    return program != change.programs.end() && program->plan != nullptr;
+  }));
+  return found != change.programs.end() ? *found : change.programs.front();
+}
+
+// The peak is that of all programs, the time that of the one whose plan will be told.
+json SessionControl::foretold(const RunView& run, const BudgetChange& change) const {
   Bytes peak = 0;
   bool spills = false;  // for how long is unknown
   for (const ProgramChange& program : change.programs) {
@@ -240,11 +251,11 @@ json SessionControl::foretold(const RunView& run, const BudgetChange& change) {
     peak = std::max(peak, fits ? most : std::min(most, *change.bytes));
     spills = spills || !fits;
   }
-  const ProgramChange& largest = change.programs.front();
-  const scheduler::Trace& trace = *largest.step.trace;
+  const ProgramChange& shown = shownOf(change);
+  const scheduler::Trace& trace = *shown.step.trace;
   std::optional<double> ratio, seconds;
   if (!spills) {
-    ratio = largest.plan != nullptr ? largest.plan->overhead_ratio : 0;
+    ratio = shown.plan != nullptr ? shown.plan->overhead_ratio : 0;
     seconds = run.plainSeconds(trace.signature, secondsOf(trace)) * (1 + *ratio);
   }
   return {{"budget_bytes", metrics::orNull(change.bytes)},

@@ -93,7 +93,8 @@ class SessionControl final : public RunControl {
   static bool isHeld(const RunView& run, const BudgetChange& change);
   RunView viewNow() const;  // takes the guard
   metrics::Response promise(BudgetChange change);
-  static nlohmann::json foretold(const RunView& run, const BudgetChange& change);
+  const ProgramChange& shownOf(const BudgetChange& change) const;
+  nlohmann::json foretold(const RunView& run, const BudgetChange& change) const;
   void takePlan(const Held& held, const ProgramChange& program);
 
   Session& session_;

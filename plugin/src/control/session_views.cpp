@@ -70,11 +70,11 @@ Response SessionControl::status() {
   status.memory.peak_allocated_bytes = run.peak_allocated_bytes;
   status.memory.peak_mapped_bytes = run.peak_mapped_bytes;
   status.memory.base_bytes = run.base_bytes;
-  status.memory.predicted_peak_bytes = run.current.predicted_peak_bytes;
+  status.memory.predicted_peak_bytes = run.predicted_peak_bytes;
   status.totals.audited = sumOf(session_.replayTrust().equalReplays());
   status.totals.rejected = sumOf(session_.replayTrust().rejectedReplays());
-  status.plan = run.current.plan;
-  status.active_from_step = run.activeFrom(run.current.plan);
+  status.plan = run.shown.plan;
+  status.active_from_step = run.shown.active_from_step;
   // The step that runs counts, too.
   const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
   status.memory.step_peak_bytes = status.recent.newest().peak_bytes;
@@ -94,9 +94,9 @@ Response SessionControl::plan() {
     view.mode = run.mode;
     view.budget_bytes = run.budget_bytes;
     view.timeline = run.timeline;
-    view.plan = run.drawn.plan;
-    view.plain_peak_bytes = run.drawn.plain_peak_bytes;
-    view.active_from_step = run.activeFrom(view.plan);
+    view.plan = run.shown.plan;
+    view.plain_peak_bytes = run.shown.plain_peak_bytes;
+    view.active_from_step = run.shown.active_from_step;
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
     } else if (run.largest.trace != nullptr) {
@@ -143,6 +143,8 @@ Response SessionControl::curve() {
     peak = run.recent.newest().peak_bytes;
     if (run.largest.trace == nullptr) {
       shown.why = run.ended ? "the run ends" : "no step has been recorded yet";
+    } else if (!session_.budgets().verdict().told().baseSettled()) {
+      shown.why = notMeasuredText();  // nor where it begins
     } else {
       shown = curve_.show(held, run);
     }

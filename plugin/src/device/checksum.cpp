@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cstring>
-#include <initializer_list>
 
 namespace ebbtide::plugin {
 namespace {
@@ -13,16 +12,6 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t word) {
   return std::rotl((state ^ word) * kOdd, 29);
 }
 
-struct Lane {
-  std::uint64_t mixture;
-  std::uint64_t sum = 0;
-
-  void take(std::uint64_t word) {
-    mixture = mixed(mixture, word);
-    sum = std::rotl(sum, 7) + word;
-  }
-};
-
 std::uint64_t wordAt(const unsigned char* data) {
   std::uint64_t word;
   std::memcpy(&word, data, sizeof word);
@@ -31,11 +20,16 @@ std::uint64_t wordAt(const unsigned char* data) {
 
 }  // namespace
 
-Checksum Checksum::of(const void* data, std::int64_t bytes) noexcept {
+inline void ChecksumOfParts::Lane::take(std::uint64_t word) noexcept {
+  mixture = mixed(mixture, word);
+  sum = std::rotl(sum, 7) + word;
+}
+
+void ChecksumOfParts::take(const void* data, std::int64_t bytes) noexcept {
   const auto* at = static_cast<const unsigned char*>(data);
   // Four at once, by name: the states of all stay in registers, and a multiplication begins each
   // cycle, though it takes three.
-  Lane a{0}, b{1}, c{2}, d{3};
+  auto [a, b, c, d] = lanes_;
   std::int64_t left = bytes;
   for (; left >= 32; at += 32, left -= 32) {
     a.take(wordAt(at));
@@ -49,12 +43,23 @@ Checksum Checksum::of(const void* data, std::int64_t bytes) noexcept {
   if (left > 8) b.take(wordAt(rest + 8));
   if (left > 16) c.take(wordAt(rest + 16));
   if (left > 24) d.take(wordAt(rest + 24));
-  Checksum sum{static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(bytes)};
-  for (const Lane* lane : {&a, &b, &c, &d}) {
-    sum.low = mixed(sum.low, lane->mixture);
-    sum.high = mixed(sum.high, lane->sum);
+  lanes_ = {a, b, c, d};
+  bytes_ += static_cast<std::uint64_t>(bytes);
+}
+
+Checksum ChecksumOfParts::sum() const noexcept {
+  Checksum sum{bytes_, bytes_};
+  for (const Lane& lane : lanes_) {
+    sum.low = mixed(sum.low, lane.mixture);
+    sum.high = mixed(sum.high, lane.sum);
   }
   return sum;
+}
+
+Checksum Checksum::of(const void* data, std::int64_t bytes) noexcept {
+  ChecksumOfParts all;
+  all.take(data, bytes);
+  return all.sum();
 }
 
 }  // namespace ebbtide::plugin

@@ -1,5 +1,5 @@
-// Checksum: 128 bits of all bytes of a value; what a value that is dropped under memory pressure
-// leaves.
+// Checksum: 128 bits of all bytes of a value: what one leaves that is dropped under memory
+// pressure, and what one is judged by that was written to the disk.
 //
 // Words of 8 bytes in the machine's order, the last one filled up with zeros, go to 4 lanes in
 // turn. A lane is two words of state, at first mixed = lane and sum = 0, and takes a word w by
@@ -12,6 +12,7 @@
 // in 2^128. No defence against somebody who looks for them. Torch-free.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace ebbtide::plugin {
@@ -22,6 +23,24 @@ struct Checksum {
 
   static Checksum of(const void* data, std::int64_t bytes) noexcept;
   bool operator==(const Checksum&) const = default;
+};
+
+// The same of bytes that come in parts: each but the last has a multiple of 32 of them.
+class ChecksumOfParts {
+ public:
+  void take(const void* data, std::int64_t bytes) noexcept;
+  Checksum sum() const noexcept;
+
+ private:
+  struct Lane {
+    std::uint64_t mixture;
+    std::uint64_t sum = 0;
+
+    void take(std::uint64_t word) noexcept;
+  };
+
+  std::array<Lane, 4> lanes_ = {{{0}, {1}, {2}, {3}}};
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace ebbtide::plugin

@@ -9,26 +9,28 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/elapsed.hpp"
+#include "ebbtide/metrics/held_signal.hpp"
 #include "ebbtide/scheduler/shown_text.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::int64_t kChunkBytes = 1 << 20;
+// Between its copy and its checksum a part stays in the processor's cache.
+constexpr std::int64_t kPartBytes = 256 << 10;
 constexpr std::int64_t kLeastTimed = 1 << 20;   // less says more of the call than of the bytes
 constexpr std::int64_t kTrialBytes = 16 << 20;  // more than a core's caches hold
 constexpr int kTrials = 4;
 
-bool writeAll(int file, const char* data, std::int64_t bytes, std::int64_t offset) {
+bool writePart(int file, const char* data, std::int64_t bytes, std::int64_t offset) {
   while (bytes > 0) {
     const ssize_t done = ::pwrite(file, data, static_cast<std::size_t>(bytes), offset);
     if (done < 0 && errno == EINTR) continue;
@@ -38,7 +40,7 @@ bool writeAll(int file, const char* data, std::int64_t bytes, std::int64_t offse
   return true;
 }
 
-bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
+bool readPart(int file, char* data, std::int64_t bytes, std::int64_t offset) {
   while (bytes > 0) {
     const ssize_t done = ::pread(file, data, static_cast<std::size_t>(bytes), offset);
     if (done < 0 && errno == EINTR) continue;
@@ -47,6 +49,32 @@ bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
     data += done, offset += done, bytes -= done;
   }
   return true;
+}
+
+// Of what was written. Nothing: it could not be, as errno says.
+std::optional<Checksum> writeAll(int file, const char* data, std::int64_t bytes,
+                                 std::int64_t offset) {
+  metrics::HeldSignal held(SIGXFSZ);
+  ChecksumOfParts written;
+  for (std::int64_t at = 0; at < bytes; at += kPartBytes) {
+    const std::int64_t part = std::min(kPartBytes, bytes - at);
+    written.take(data + at, part);
+    if (writePart(file, data + at, part, offset + at)) continue;
+    if (errno == EFBIG) held.take();
+    return std::nullopt;
+  }
+  return written.sum();
+}
+
+// Of what came back. Nothing: it could not be read, as errno says.
+std::optional<Checksum> readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
+  ChecksumOfParts read;
+  for (std::int64_t at = 0; at < bytes; at += kPartBytes) {
+    const std::int64_t part = std::min(kPartBytes, bytes - at);
+    if (!readPart(file, data + at, part, offset + at)) return std::nullopt;
+    read.take(data + at, part);
+  }
+  return read.sum();
 }
 
 // Values of nearly the same size share slots: batches of varying length would else make the file
@@ -101,11 +129,12 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
     }
   }
   const auto start = Clock::now();
-  const bool ok = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
+  const auto written = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
   const int why = errno;
   const std::int64_t took_ns = nanosecondsSince(start);
   const Held held = guard_.hold();
-  if (ok) {
+  if (written) {
+    slot.checksum = *written;
     written_bytes_ += bytes;
     if (used_before && bytes >= kLeastTimed) writing_.add(bytes, took_ns);
     return slot;
@@ -129,9 +158,11 @@ void SpillStore::giveBack(const Held&, const Slot& slot) noexcept {
 }
 
 std::string SpillStore::whatFailed(const char* what, int why) const {
-  return fmt::format("{} in {}: {} (errno {})", what,
-                     scheduler::shownText(folder(), scheduler::kMostOfPath), std::strerror(why),
-                     why);
+  return fmt::format("{}: {} (errno {})", placeOf(what), std::strerror(why), why);
+}
+
+std::string SpillStore::placeOf(const char* what) const {
+  return fmt::format("{} in {}", what, scheduler::shownText(folder(), scheduler::kMostOfPath));
 }
 
 std::string SpillStore::folder() const {
@@ -143,8 +174,13 @@ std::string SpillStore::folder() const {
 
 bool SpillStore::read(const Slot& slot, void* data) noexcept try {
   const auto start = Clock::now();
-  if (!readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset)) {
+  const auto came_back = readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset);
+  if (!came_back) {
     setError(whatFailed("read error", errno));
+    return false;
+  }
+  if (*came_back != slot.checksum) {
+    setError(placeOf("read error") + ": other bytes came back than were written");
     return false;
   }
   const std::int64_t took_ns = nanosecondsSince(start);
@@ -154,20 +190,8 @@ bool SpillStore::read(const Slot& slot, void* data) noexcept try {
   return false;
 }
 
-bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {
-  const auto buffer =
-      std::make_unique<char[]>(static_cast<std::size_t>(std::min(slot.bytes, kChunkBytes)));
-  for (std::int64_t at = 0; at < slot.bytes; at += kChunkBytes) {
-    const std::int64_t part = std::min(kChunkBytes, slot.bytes - at);
-    if (!readAll(file_, buffer.get(), part, slot.offset + at)) return false;
-    if (std::memcmp(buffer.get(), static_cast<const char*>(data) + at,
-                    static_cast<std::size_t>(part)) != 0) {
-      return false;
-    }
-  }
-  return true;
-} catch (...) {
-  return false;
+bool SpillStore::equals(const Slot& slot, const void* data) const noexcept {
+  return Checksum::of(data, slot.bytes) == slot.checksum;
 }
 
 void SpillStore::release(const Slot& slot) noexcept {

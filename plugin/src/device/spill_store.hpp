@@ -1,5 +1,9 @@
 // SpillStore: bytes of values in an unlinked file: the host's SpillTarget.
 //
+// A file system may have taken bytes, fail to write them later (NFS, write-back of FUSE, thin
+// volumes, a dying disk) and give zeros or older bytes back, as if all were well. So each slot has
+// the checksum of what was written, and reading others is an error.
+//
 // Thread rule: any thread. The file is made at the first write and goes with the process.
 #pragma once
 
@@ -25,8 +29,8 @@ class SpillStore final : public SpillTarget {
   SpillStore(const SpillStore&) = delete;
   SpillStore& operator=(const SpillStore&) = delete;
 
-  // Nothing when the disk is full, its folder is gone, or by a forked child, which has its parent's
-  // file but does not know its slots.
+  // Nothing when the disk is full, the process may not make its file that large, its folder is
+  // gone, or by a forked child, which has its parent's file but does not know its slots.
   std::optional<Slot> write(const void* data, std::int64_t bytes,
                             Afterwards afterwards = Afterwards::kFreed) noexcept override;
   bool read(const Slot& slot, void* data) noexcept override;
@@ -55,6 +59,7 @@ class SpillStore final : public SpillTarget {
   void giveBack(const Held&, const Slot& slot) noexcept;  // that nothing was in
   std::string folder() const;
   std::string whatFailed(const char* what, int why) const;  // `why`: an errno
+  std::string placeOf(const char* what) const;
   bool hasRates(const Held&) const noexcept;
   void tryOut() noexcept;
 

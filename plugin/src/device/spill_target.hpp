@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "device/checksum.hpp"
+
 namespace ebbtide::plugin {
 
 class SpillTarget {
@@ -22,6 +24,7 @@ class SpillTarget {
     std::int64_t offset = 0;  // the target's own way of finding it
     std::int64_t bytes = 0;
     std::int64_t room_bytes = 0;  // at most an eighth more
+    Checksum checksum{};          // of all bytes; of a disk's alone
   };
 
   virtual ~SpillTarget() = default;
@@ -35,9 +38,10 @@ class SpillTarget {
   // Nothing when they cannot be stored; then lastError() says why.
   virtual std::optional<Slot> write(const void* data, std::int64_t bytes,
                                     Afterwards afterwards) noexcept = 0;
-  // False when they cannot be read; then lastError() says why.
+  // False when they cannot be read, or are others than were written; then lastError() says why.
   virtual bool read(const Slot& slot, void* data) noexcept = 0;
-  // Compares without a copy of the whole. False, too, where the slot cannot be read.
+  // Are these the bytes that were written? Without a copy of the whole. False, too, where the
+  // device fails. A disk is not read: a disk that fails is no difference between the bytes.
   virtual bool equals(const Slot& slot, const void* data) const noexcept = 0;
   virtual void release(const Slot& slot) noexcept = 0;
   // To write so much and read it back, as measured. 0: nothing could be stored.

@@ -311,11 +311,12 @@ bool Evictor::canRead(const StepLock::Freeing& lock, Chain& chain, ValueId id, O
   return true;
 }
 
-// A parameter, unwritten, or what nobody but us holds. Other inputs of a step may be filled anew by
-// what tells nobody: a loader that writes into its one buffer through NumPy.
+// A parameter, unwritten, or what nobody but us holds and has a print, with which it is compared.
+// Other inputs of a step may be filled anew by what tells nobody: a loader that writes into its one
+// buffer through NumPy.
 bool Evictor::graphInputStays(const StepLock::Freeing& lock, const RunValue& value) {
   const bool ours_alone = value.stored.held().use_count() == 1;
-  if (!value.parameter() && !ours_alone) return false;
+  if (!value.parameter() && !(ours_alone && value.print())) return false;
   const c10::Storage storage = value.stored.storage();
   if (!storage) return false;
   lock.giveUp(storage);

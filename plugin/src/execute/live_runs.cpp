@@ -62,28 +62,17 @@ bool LiveRuns::others(const StepRun* run) const {
                      [run](const auto& known) { return known.get() != run; });
 }
 
-StepRun::UnreadSpills LiveRuns::noteEnded(const std::shared_ptr<StepRun>& run) {
-  std::vector<std::shared_ptr<StepRun>> last;
-  {
-    std::lock_guard lock(mutex_);
-    ended_.push_back(run);
-    if (ended_.size() <= kUnreadSteps) return {};  // the newest may be read soon
-    for (const auto& known : ended_) last.push_back(known.lock());
-    ended_.pop_front();
-  }
-  last.pop_back();
-  const auto leaves = [](const std::shared_ptr<StepRun>& one) {
-    return one != nullptr && one->unreadSpills().bytes > 0;
-  };
-  if (!std::all_of(last.begin(), last.end(), leaves)) return {};
+StepRun::UnreadSpills LiveRuns::leftUnread(const StepRun& newest) const {
   StepRun::UnreadSpills sum;
+  std::size_t steps = 0;
   for (const auto& one : alive()) {
-    if (!one->phases().finished()) continue;
+    if (one.get() == &newest || !one->phases().finished() || one->liveUses() == 0) continue;
     const StepRun::UnreadSpills part = one->unreadSpills();
+    if (part.bytes > 0) ++steps;
     sum.bytes += part.bytes;
     for (const auto& [op, bytes] : part.by_op) sum.by_op[op] += bytes;
   }
-  return sum;
+  return steps >= kUnreadSteps ? sum : StepRun::UnreadSpills();
 }
 
 void LiveRuns::lockForFork() {
@@ -100,8 +89,10 @@ void LiveRuns::unlockAfterFork() {
   mutex_.unlock();
 }
 
-void LiveRuns::nameBlocks(LiveShares& live, bool in_backward) const {
-  for (const auto& run : alive()) run->nameBlocks(live, in_backward);
+bool LiveRuns::nameBlocks(LiveShares& live, StepRun::Failing by) const {
+  bool observed = false;
+  for (const auto& run : alive()) observed = run->nameBlocks(live, by) || observed;
+  return observed;
 }
 
 allocator::Bytes LiveRuns::reclaim(const allocator::ReclaimRequest& request) noexcept try {

@@ -4,7 +4,6 @@
 
 #include <c10/util/SmallVector.h>
 
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -31,12 +30,13 @@ class LiveRuns final : public allocator::Reclaimer {
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
   // Does another step live, of another thread or with a graph that was kept?
   bool others(const StepRun* run) const;
-  // A step is over. Bytes that ended steps left on the host, once each of the last kUnreadSteps has
-  // left some that nothing has read since.
+  // This step is over, and may be read soon. Bytes that ended steps before it left on the host,
+  // once kUnreadSteps of them, in a row or not, have left some that are there still and that
+  // nothing has read. A program that lets go of them now and then has fewer at a time.
   static constexpr std::size_t kUnreadSteps = 8;
-  StepRun::UnreadSpills noteEnded(const std::shared_ptr<StepRun>& run);
-  // Of all steps whose saved tensors live.
-  void nameBlocks(LiveShares& live, bool in_backward) const;
+  StepRun::UnreadSpills leftUnread(const StepRun& newest) const;
+  // Of all steps whose saved tensors live. False: none of these observes the allocator.
+  bool nameBlocks(LiveShares& live, StepRun::Failing by) const;
   // For pthread_atfork: a child may run what its parent saved backward, and lets go of it.
   void lockForFork();
   void unlockAfterFork();
@@ -45,9 +45,8 @@ class LiveRuns final : public allocator::Reclaimer {
  private:
   c10::SmallVector<std::shared_ptr<StepRun>, 4> alive() const;
 
-  mutable std::mutex mutex_;  // guards the lists only
+  mutable std::mutex mutex_;  // guards both lists only
   std::vector<std::weak_ptr<StepRun>> runs_;
-  std::deque<std::weak_ptr<StepRun>> ended_;      // the last ones
   std::vector<std::shared_ptr<StepRun>> locked_;  // for a fork
 };
 

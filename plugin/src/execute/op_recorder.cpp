@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/thread_scopes.hpp"
+#include "record/racing_writes.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -16,6 +17,7 @@ constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain
 constexpr const char* kReadsForeign = "reads memory that others may write";
 constexpr const char* kNeverReplayed = "a collective, or an operation of another library";
 constexpr const char* kInNoOrder = "adds or overwrites in no order on a GPU";
+constexpr const char* kRaces = "adds or overwrites in the order in which its threads come";
 constexpr const char* kFailedLater = "written by an operation that failed";
 
 // Words of an op's signature that stand for an input without a value to tell, or add to it.
@@ -119,6 +121,7 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   if (info.never_replay) op.kept_because = kNeverReplayed;
   op.inputs.reserve(inputs.size());
   if (info.may_differ_on_gpu && !device_.contents.onHost()) op.kept_because = kInNoOrder;
+  if (device_.contents.onHost() && racesOnHost(info, inputs)) op.kept_because = kRaces;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);
   });
@@ -128,10 +131,10 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   }
   const Plan* plan = follower_.plan().get();
   op.on_plan = isPlanned(op);
+  // Of what the plan never runs again nobody looks for such writes any more.
+  if (op.on_plan && plan->written_unseen[follower_.nextOp()]) op.kept_because = kWrittenUnseen;
   op.known_signature = op.on_plan ? plan->op_signatures[follower_.nextOp()] : op.signature;
-  if (plan ? !op.on_plan : keeps_op_records_) {
-    for (const auto& [argument, value] : op.written) protection_.protect(value);
-  }
+  protectWritten(op);
   const bool by_plan = op.on_plan && plan->replayed[follower_.nextOp()];
   const bool by_pressure = keeps_op_records_ && !op.on_plan && op.kept_because == nullptr &&
                            info.repeats_because != nullptr;
@@ -140,6 +143,19 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   const StepLock::Freeing lock(lock_);
   follower_.addOp(op.on_plan);
   return id;
+}
+
+// Of an op of the plan nothing need be protected: a replay gives what was there. It does not where
+// something unseen wrote.
+void OpRecorder::protectWritten(const RunOp& op) {
+  const bool planned = follower_.plan() ? op.on_plan : !keeps_op_records_;
+  const auto isChanged = [this](ValueId value) {
+    const StepLock::Held lock(lock_);
+    return values_[value].changed();
+  };
+  for (const auto& [argument, value] : op.written) {
+    if (!planned || isChanged(value)) protection_.protect(value);
+  }
 }
 
 void OpRecorder::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,

@@ -36,6 +36,7 @@ class OpRecorder {
   void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
   std::unique_ptr<OpRecord> recordOp(const RunOp& op,
                                      c10::ArrayRef<const c10::IValue> inputs) const;
+  void protectWritten(const RunOp& op);
   void switchPlan(std::shared_ptr<const Plan> plan);
   bool isPlanned(const RunOp& op) const;
   void failWrites(const Freeing&, RunOp& op);

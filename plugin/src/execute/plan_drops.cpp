@@ -38,6 +38,7 @@ void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
   value.noteDropDue();
   if (value.readers() > 0) return;
   const bool again = follower_.values().isRestoredLater(id);
+  if (again && !follower_.verifies() && staysWritten(lock, value)) return;
   if (again && losesItsOp(lock, id, value)) {
     value.stored.keep();
     value.leaveToUsesIf(value.liveUses() > 0);
@@ -67,6 +68,33 @@ void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
   if (!(copy_is_read && follower_.values().isOnHost(id))) values_.giveUpSlot(lock, value);
 }
 
+// Did something unseen write it since it was looked at last? It takes a look.
+bool PlanDrops::looksWritten(const StepLock::Freeing& lock, const RunValue& value) const {
+  const auto& stored = value.stored;
+  if (!value.expected() || !value.print()) return false;
+  if (stored.replaced() || stored.overwritten() || stored.stale()) return false;
+  c10::Storage present = stored.storage();
+  if (!present) return false;
+  const bool written = !value.isElsewhere(present) && !verifier_.matches(value, present);
+  lock.giveUp(std::move(present));  // perhaps the last reference by now
+  return written;
+}
+
+// Then no replay gives what its uses and its next readers are to read: it is there until the plan
+// wants it no more. What is copied was looked at before. The free of a block that the program holds
+// looks too, for its uses.
+bool PlanDrops::staysWritten(const StepLock::Freeing& lock, RunValue& value) {
+  if (value.changed() && value.stored.kept()) return true;
+  if (value.stored.slot() || value.stored.bits()) return false;
+  const bool ours_alone = value.stored.held() && value.stored.held().use_count() == 1;
+  const bool due = value.hasUnlookedReads() || (ours_alone && value.liveUses() > 0);
+  if (!due || !looksWritten(lock, value)) return false;
+  value.noteChanged(ops_.next());
+  if (value.liveUses() == 0) return false;  // nothing but replays, which are told that it changed
+  value.stored.holdIfAlive();
+  return value.stored.keepWritten();
+}
+
 // Is it to come from an op that turned out not to repeat, since the plan was made?
 bool PlanDrops::losesItsOp(const StepLock::Held&, ValueId id, const RunValue& value) const {
   return value.stored.held() && value.producer != kNone && follower_.values().fetchesOf(id) == 0 &&
@@ -90,6 +118,8 @@ void PlanDrops::makeCopy(ValueId id) {
     present = value.stored.storage();
     if (!present) return;
     if (value.print()) extent = value.print()->extent();
+    if (value.expected()) extent = Fingerprint::Extent::kAll;
+    if (looksWritten(lock, value)) value.noteChanged(ops_.next());
     // Until it is copied; the program may let go of it.
     if (!value.stored.held() && !value.stored.replaced()) values_.noteShared(lock, id);
     value.stored.hold(present);
@@ -148,8 +178,11 @@ void PlanDrops::offload(RunValue& value, const c10::Storage& present) {
     if (device_.contents.onHost()) outage_.begin();
     return;
   }
+  // Another thread of the program may have written meanwhile: a copy of some bytes of each kind.
+  const bool torn =
+      !ours_alone && device_.contents.onHost() && !spills_.equals(*slot, present.data());
   const StepLock::Freeing lock(lock_);
-  if (value.stored.slot()) {  // meanwhile, under pressure
+  if (torn || value.stored.slot()) {  // there is one meanwhile, under pressure
     spills_.release(*slot);
     return;
   }

@@ -23,6 +23,8 @@ class PlanDrops {
   void encode(RunValue& value, ValueId planned, const c10::Storage& present);
   void offload(RunValue& value, const c10::Storage& present);
   void drop(const StepLock::Freeing&, ValueId value);
+  bool looksWritten(const StepLock::Freeing&, const RunValue& value) const;
+  bool staysWritten(const StepLock::Freeing&, RunValue& value);
   bool losesItsOp(const StepLock::Held&, ValueId id, const RunValue& value) const;
   bool isStillOnHost(const StepLock::Held&, const RunValue& value) const;
 

@@ -8,6 +8,7 @@
 #include "base/message_table.hpp"
 #include "execute/poison_scope.hpp"
 #include "execute/traced_scope.hpp"
+#include "execute/unreadable_spill.hpp"
 #include "record/replay_errors.hpp"
 #include "runtime/run_life.hpp"
 
@@ -73,8 +74,10 @@ c10::Storage Restorer::fetch(ValueId id) {
   RunValue& value = *found;
   if (value.stored.held()) return value.stored.held();
   const auto& slot = value.stored.slot();
-  TORCH_CHECK(slot && slot->bytes == bytes && spills_.read(*slot, storage.mutable_data()),
-              withCode("ebbtide: the spill file could not be read back: " + spills_.lastError()));
+  TORCH_CHECK(slot && slot->bytes == bytes,
+              lostValue("value ", id, " was spilled, and is not there"));
+  if (!spills_.read(*slot, storage.mutable_data()))
+    throw UnreadableSpill(spills_.lastError(), device_.contents.onHost());
   noteFetched(lock, id, value);
   value.stored.replace(storage);
   return storage;
@@ -159,11 +162,11 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
   try {
     const FillPattern fill = fillOf(op);
     const OpRecord::Outputs outputs = runAgain(op, id, depth, given_up, fill);
-    const Equal equal = compareReplay(op, id, depth, outputs, fill);
+    const auto& [equal, second] = compareReplay(op, id, depth, outputs, fill);
     bool compared = true;
     for (std::size_t i = 0; i < op.output_of.size(); ++i) {
       const auto& [index, output] = op.output_of[i];
-      adoptOutput(op, output, outputs[index], equal[i]);
+      adoptOutput(op, output, outputs[index], equal[i], second);
       const StepLock::Freeing lock(lock_);
       RunValue& value = values_.at(lock, output);
       compared = compared && (equal[i].has_value() || value.uninitialised());
@@ -194,9 +197,9 @@ OpRecord::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
   // All inputs first: restoring one may run other ops, which an in-place one must not see half
   // done.
   std::vector<c10::Storage> inputs;
-  for (const ValueId input : op.inputs) {
+  for (const OpRecord::Input& input : op.record->inputs) {
     replaying_ = id;
-    inputs.push_back(replayInput(input, depth));
+    inputs.push_back(replayInput(input, id, depth));
   }
   replaying_ = id;
   std::size_t next = 0;
@@ -223,15 +226,21 @@ OpRecord::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
 
 // The contents that the op read when it ran first. Whoever changed them since, a replay must not
 // see it: such an op is at fault itself, not one that gives no input.
-c10::Storage Restorer::replayInput(ValueId id, int depth) {
+c10::Storage Restorer::replayInput(const OpRecord::Input& input, OpId reader, int depth) {
+  const ValueId id = input.value;
   c10::Storage present;  // freed after the lock, if nobody else holds it then
   {
     const StepLock::Freeing lock(lock_);
     RunValue& value = values_.at(lock, id);
-    if (value.pristine()) return value.pristine();
+    // A verification step compares what the reader gives, all bytes of it.
+    const bool trusts = !verifies(follower_, ops_[reader]);
+    const bool changed = trusts && value.changedSince(reader);
+    if (value.pristine() && !changed) return value.pristine();
     present = value.stored.storage();
     const bool written =
-        value.stored.stale() || (!value.stored.replaced() && present && !value.intact());
+        changed || value.stored.stale() ||
+        (!value.stored.replaced() && present &&
+         (!value.intact() || (trusts && looksWritten(lock, input, value, present))));
     const bool resized = present && value.resized(present);
     if (resized && value.guarded()) {
       values_.endGuard(lock, value);
@@ -245,6 +254,16 @@ c10::Storage Restorer::replayInput(ValueId id, int depth) {
   }
   replaying_ = kNone;
   return materialize(id, depth);
+}
+
+// By something unseen, since the program read it last? It takes a look, if one is due.
+bool Restorer::looksWritten(const StepLock::Held&, const OpRecord::Input& input, RunValue& value,
+                            const c10::Storage& present) const {
+  if (!value.expected() || !value.print() || value.isElsewhere(present)) return false;
+  const bool due = value.isLookDueInReplay(input.view.readBytes(), value.covered().bytes());
+  if (!due || verifier_.matches(value, present)) return false;
+  value.noteChanged(ops_.next());  // the look is taken: a second try must know
+  return true;
 }
 
 // A storage that an in-place replay may write: the copy itself when the plan gives it up next and
@@ -290,7 +309,7 @@ bool Restorer::endsReplay(const RunOp& op, const std::exception& error) {
 }
 
 void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
-                           std::optional<bool> equal) {
+                           std::optional<bool> equal, ReplayTrust::SecondReplay second) {
   RunValue* found = nullptr;
   {
     const StepLock::Held lock(lock_);
@@ -311,25 +330,9 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
     }
   }
   if (verified) {
-    if (equal) trust_.noteCompared(op.info->name, op.known_signature, *equal);
+    if (equal) trust_.noteCompared(op.info->name, op.known_signature, *equal, second);
   } else if (value.print() && !verifier_.repeats(value, replayed)) {
-    // The original is gone: better no number than a wrong one.
-    trust_.reject(op.info->name, op.known_signature, "it gave other results");
-    if (op.info->repeats_because == nullptr) trust_.distrust(op.info->name);
-    {
-      const StepLock::Freeing lock(lock_);
-      if (value.stored.slot() || value.stored.bits()) {  // it comes from there
-        value.reject();
-        return;
-      }
-    }
-    TORCH_CHECK(
-        false,
-        withCode(c10::str(
-            "ebbtide: ", op.info->name,
-            " gave other results when it was run again, "
-            "although it repeated exactly in an earlier step: this step cannot be finished. "
-            "Its results are kept from now on; EBBTIDE=1 trains without dropping anything")));
+    return refuseOutput(op, id);
   }
   const StepLock::Freeing lock(lock_);
   if (equal.has_value() && !*equal) {
@@ -343,6 +346,35 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
   if (value.stored.held()) return;
   values_.giveUpSlot(lock, value);
   value.stored.replace(replayed);
+}
+
+// The original is gone: better no number than a wrong one, where anything still reads it.
+void Restorer::refuseOutput(const RunOp& op, ValueId id) {
+  trust_.reject(op.info->name, op.known_signature, "it gave other results");
+  if (op.info->repeats_because == nullptr) trust_.distrust(op.info->name);
+  {
+    const StepLock::Held lock(lock_);
+    RunValue& value = values_.at(lock, id);
+    const bool elsewhere = value.stored.slot() || value.stored.bits();  // it comes from there
+    if (elsewhere || !isReadAgain(lock, id, value)) return value.reject();
+  }
+  // An op of the plan was compared before the plan was trusted.
+  const char* const before =
+      op.on_plan ? ", although it repeated exactly in an earlier step"
+                 : ", and no earlier step had compared it: it does not repeat, or something that "
+                   "Ebbtide did not see wrote into what it gave or reads";
+  TORCH_CHECK(
+      false,
+      withCode(c10::str(
+          "ebbtide: ", op.info->name, " gave other results when it was run again", before,
+          ". This step cannot be finished. Its results are kept from now on; EBBTIDE=1 trains "
+          "without dropping anything")));
+}
+
+// By a saved tensor, or a replay or fetch to come.
+bool Restorer::isReadAgain(const StepLock::Held& lock, ValueId id, const RunValue& value) const {
+  return value.isNeeded() || retention_.fetchedLater(lock, id, value) ||
+         retention_.readByPlan(lock, id) || retention_.isAskedFor(lock, id);
 }
 
 // After a replay: what was computed for it alone.

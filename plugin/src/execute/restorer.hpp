@@ -30,14 +30,19 @@ class Restorer {
   void fetchCopy(ValueId planned);
   // `given_up`: values that the plan drops next.
   void replayPlanned(OpId planned, const std::vector<ValueId>& given_up);
-  // An op whose own replay failed is never run again. Where memory was short, or an input could not
-  // be had, no op is at fault: another plan may do.
+  // An op whose own replay failed is never run again. Where memory was short, or an input or an
+  // original could not be had, no op is at fault: another plan may do.
   void endVerification(const std::exception& error);
   // A verification step: each replay of the plan was compared.
   bool comparedWhole() const noexcept;
 
  private:
-  using Equal = std::vector<std::optional<bool>>;  // per output
+  struct Comparison {
+    // Per output: is it the original, by all bytes? Nothing: there is none, or no verification
+    // step.
+    std::vector<std::optional<bool>> equal;
+    ReplayTrust::SecondReplay second = ReplayTrust::SecondReplay::kNone;
+  };
 
   ValueId stepsValue(ValueId planned) const;
   c10::Storage fetch(ValueId value);
@@ -47,17 +52,21 @@ class Restorer {
   FillPattern fillOf(const RunOp& op) const;
   OpRecord::Outputs runAgain(const RunOp& op, OpId id, int depth,
                              const std::vector<ValueId>& given_up, FillPattern fill);
-  c10::Storage replayInput(ValueId value, int depth);
+  c10::Storage replayInput(const OpRecord::Input& input, OpId reader, int depth);
+  bool looksWritten(const StepLock::Held&, const OpRecord::Input& input, RunValue& value,
+                    const c10::Storage& present) const;
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   bool endsReplay(const RunOp& op, const std::exception& error);
-  void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
-                   std::optional<bool> equal);
+  void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output, std::optional<bool> equal,
+                   ReplayTrust::SecondReplay second);
+  void refuseOutput(const RunOp& op, ValueId id);
+  bool isReadAgain(const StepLock::Held&, ValueId id, const RunValue& value) const;
   void giveUpInputs(const RunOp& op);
   std::vector<OpId> readersOfResized(const StepLock::Freeing&);
-  Equal compareReplay(const RunOp& op, OpId id, int depth, const OpRecord::Outputs& outputs,
-                      FillPattern fill);
+  Comparison compareReplay(const RunOp& op, OpId id, int depth, const OpRecord::Outputs& outputs,
+                           FillPattern fill);
   void tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Outputs& outputs,
-                 unsigned char pattern, Equal& equal);
+                 unsigned char pattern, Comparison& comparison);
 
   StepParts& step_;
   Retention& retention_;

@@ -6,19 +6,20 @@
 #include "base/message_table.hpp"
 #include "execute/poison_scope.hpp"
 #include "execute/restorer.hpp"
+#include "execute/unreadable_spill.hpp"
 #include "record/replay_errors.hpp"
 
 namespace ebbtide::plugin {
 
 using scheduler::kNone;
 
-// An op whose own replay failed is never run again. Where memory was short, or an input could not
-// be had, no op is at fault: another plan may do.
+// An op whose own replay failed is never run again. Where memory was short, or an input or an
+// original could not be had, no op is at fault: another plan may do.
 void Restorer::endVerification(const std::exception& error) {
-  const bool no_memory = isOutOfMemory(error);
+  const bool no_ops_fault = isOutOfMemory(error) || isUnreadableSpill(error);
   const OpId at_fault = std::exchange(replaying_, kNone);
   const StepLock::Freeing lock(lock_);
-  if (at_fault != kNone && !no_memory) {
+  if (at_fault != kNone && !no_ops_fault) {
     const RunOp& op = ops_[at_fault];
     std::vector<ReplayTrust::Replay> rejected = {{op.info->name, op.known_signature}};
     const std::vector<OpId> readers = readersOfResized(lock);
@@ -55,10 +56,10 @@ std::vector<OpId> Restorer::readersOfResized(const StepLock::Freeing& lock) {
   return readers;
 }
 
-// Per output: is it the original, by all bytes? Nothing: there is none, or no verification step.
-Restorer::Equal Restorer::compareReplay(const RunOp& op, OpId id, int depth,
-                                        const OpRecord::Outputs& outputs, FillPattern fill) {
-  Equal equal;
+Restorer::Comparison Restorer::compareReplay(const RunOp& op, OpId id, int depth,
+                                             const OpRecord::Outputs& outputs, FillPattern fill) {
+  Comparison comparison;
+  auto& equal = comparison.equal;
   for (const auto& [index, output] : op.output_of) {
     TORCH_CHECK(index < static_cast<int>(outputs.size()),
                 withCode(c10::str("ebbtide: ", op.info->name,
@@ -74,8 +75,8 @@ Restorer::Equal Restorer::compareReplay(const RunOp& op, OpId id, int depth,
   const bool unknown =
       verifies(follower_, op) && op.info->repeats_because == nullptr && device_.contents.onHost();
   const bool may_run = !op.info->mutates && fill;
-  if ((differs || unknown) && may_run) tryKernel(op, id, depth, outputs, *fill, equal);
-  return equal;
+  if ((differs || unknown) && may_run) tryKernel(op, id, depth, outputs, *fill, comparison);
+  return comparison;
 }
 
 // A replay that differs from the original tells of the op, or of what the program does to its
@@ -83,7 +84,8 @@ Restorer::Equal Restorer::compareReplay(const RunOp& op, OpId id, int depth,
 // pattern, tell of the op alone: it does not repeat, or leaves bytes unwritten, which no result is
 // judged by.
 void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Outputs& outputs,
-                         unsigned char pattern, Equal& equal) try {
+                         unsigned char pattern, Comparison& comparison) try {
+  auto& equal = comparison.equal;
   const OpRecord::Outputs others = runAgain(op, id, depth, {}, kZeros);
   const auto same = [&](std::size_t i, const void* original) {
     const auto& [index, output] = op.output_of[i];
@@ -101,8 +103,10 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Ou
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (same(i, nullptr)) continue;
     std::fill(equal.begin(), equal.end(), false);
+    comparison.second = ReplayTrust::SecondReplay::kDiffers;
     return trust_.distrust(op.info->name);
   }
+  comparison.second = ReplayTrust::SecondReplay::kAgrees;
   bool unwritten = false;
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (equal[i].value_or(true)) continue;
@@ -114,6 +118,8 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Ou
     equal[i] = unwritten = true;
   }
   if (unwritten) trust_.noteUnwritten(op.info->name);
+} catch (const UnreadableSpill&) {  // of an original: whether the replay is right is not known
+  throw;
 } catch (const std::exception& error) {  // the verification step can do without
   lines_.debug(op.info->name + " was not run a third time: " + messageOf(error));
 }

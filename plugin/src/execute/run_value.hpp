@@ -15,6 +15,7 @@
 #include "memory/planned_life.hpp"
 #include "memory/pristine_contents.hpp"
 #include "memory/stored_value.hpp"
+#include "memory/unseen_writes.hpp"
 #include "memory/value_readers.hpp"
 #include "plan/plan.hpp"
 #include "record/weak_references.hpp"
@@ -86,6 +87,7 @@ class BornValue {
 class RunValue : public BornValue,
                  public KnownBytes,
                  public PlannedLife,
+                 public UnseenWrites,
                  private ValueReaders,
                  private PristineContents<c10::Storage> {
  public:

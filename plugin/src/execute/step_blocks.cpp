@@ -20,7 +20,7 @@ std::string StepRun::nameOf(OpId op) const {
 }
 
 // The first of the values that shared a block is of the op that made it.
-void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
+bool StepRun::nameBlocks(LiveShares& live, Failing by) {
   const bool observes = step_.run.events.observesBy(step_.log.get());
   const StepLock::Freeing lock(step_.lock);
   for (ValueId id = 0; id < step_.values.next(); ++id) {
@@ -33,18 +33,18 @@ void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
                                                  : "inputs");
     lock.giveUp(std::move(storage));  // perhaps the last reference by now
   }
-  if (!observes) return;
-  const bool evaluates = !at::GradMode::is_enabled();
+  if (!observes) return false;
   for (const EventLog::LiveBlock& made : step_.log->liveBlocks()) {
     const bool in_op = made.op >= 0 && made.op < step_.ops.next();
-    const bool evaluated = made.before_ops || (made.after_update && evaluates);
+    const bool evaluated = made.before_ops || (made.after_update && by.evaluates);
     live.add(made.block, in_op                  ? step_.ops.nameOf(made.op)
                          : evaluated            ? kEvaluated
                          : !made.since_backward ? "forward pass, outside of recorded operations"
-                         : in_backward          ? "backward pass"
+                         : by.in_backward       ? "backward pass"
                                                 : "since backward began (optimizer, data)");
   }
   live.nameRest("from before the step (parameters not read yet, optimizer's state, data)");
+  return true;
 }
 
 StepRun::UnreadSpills StepRun::unreadSpills() const {

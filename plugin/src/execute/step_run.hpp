@@ -104,7 +104,11 @@ class StepRun {
   std::int64_t evict(std::int64_t need_bytes) noexcept { return evictor_.evict(need_bytes); }
 
   // --- when memory is out: what its live blocks are
-  void nameBlocks(LiveShares& live, bool in_backward);
+  struct Failing {             // what asks for more
+    bool in_backward = false;  // a backward pass
+    bool evaluates = false;    // under no_grad, in neither that nor torch.optim's step
+  };
+  bool nameBlocks(LiveShares& live, Failing by);  // false: its blocks are not all observed
   std::string nameOf(OpId op) const;
   // --- when it is over: what it spilled and nothing has read since, though it is saved still
   struct UnreadSpills {

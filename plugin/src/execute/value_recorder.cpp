@@ -14,7 +14,6 @@ using scheduler::kNone;
 
 // RunOp::kept_because
 constexpr const char* kUninitialised = "of uninitialised memory";
-constexpr const char* kWrittenUnseen = "changed by something unseen";
 constexpr const char* kWrittenInUse = "written over while in use";
 constexpr const char* kReadBeyond = "bytes that it did not give are read";
 
@@ -92,26 +91,44 @@ UseId ValueRecorder::addUse(const StepLock::Freeing& lock, ValueId id, const at:
   const bool waited_for = joins && follower_.isUnpacked(use);
   if (!follower_.values().unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
   noteRead(lock, id, tensor, view.bytes());
-  noteUnseenWrite(lock, value, tensor.storage());
+  lookForWrite(lock, id, tensor, by, ops_.next());
   retention_.holdIfKept(lock, id, tensor.storage());
   if (!value.stored.held()) values_.watchContents(lock, id);
   return use;
 }
 
+// `reader`: kNone: it is saved between ops. `first`: that reads what is there now for certain.
+void ValueRecorder::lookForWrite(const StepLock::Freeing& lock, ValueId id,
+                                 const at::Tensor& tensor, OpId reader, OpId first) {
+  RunValue& value = values_.at(lock, id);
+  if (!value.print()) return;
+  const bool due =
+      !value.expected() ||
+      value.isLookDue(reader, static_cast<std::int64_t>(tensor.nbytes()), value.covered().bytes());
+  if (due) noteUnseenWrite(lock, id, tensor.storage(), first);
+}
+
 // Between its birth and this use something wrote to it that told nobody, such as NumPy: its op
 // would not give these contents.
-void ValueRecorder::noteUnseenWrite(const StepLock::Freeing& lock, RunValue& value,
-                                    const c10::Storage& storage) {
-  if (!value.print() || value.stored.overwritten() || value.stored.replaced()) return;
+void ValueRecorder::noteUnseenWrite(const StepLock::Freeing& lock, ValueId id,
+                                    const c10::Storage& storage, OpId first) {
+  RunValue& value = values_.at(lock, id);
+  if (value.stored.overwritten() || value.stored.replaced()) return;
   if (value.isElsewhere(storage)) {
     value.forgetPrint();
   } else {
     if (verifier_.matches(value, storage)) return;
     value.notePrint(verifier_.printOf(value, storage, value.print()->extent()));
   }
-  value.stored.keep();
-  ops_.keep(lock, value.producer, kWrittenUnseen);
+  if (value.stored.slot() || value.stored.bits()) value.stored.keep();
   values_.giveUpCopies(lock, value);  // of what was there before
+  keepOriginal(lock, value, kWrittenUnseen);
+  if (!value.expected() || !(follower_.keepsAll() || replaysNeed(lock, id))) return;
+  value.noteChanged(first);
+  // No replay gives it, and replays of its readers may be to come.
+  if (follower_.keepsAll() || !value.stored.kept() || value.isElsewhere(storage)) return;
+  values_.holdPresent(lock, value, storage);
+  values_.noteShared(lock, id);
 }
 
 void ValueRecorder::noteUnrecordedWrite(const at::Tensor& tensor) {
@@ -122,7 +139,10 @@ void ValueRecorder::noteUnrecordedWrite(const at::Tensor& tensor) {
     const Present* const present = values_.presentIn(lock, tensor);
     if (present == nullptr) return;
     id = present->value;
-    if (values_[id].parameter()) leaves_.noteWritten();
+    if (values_[id].parameter()) {
+      leaves_.noteWritten();
+      if (log_ && log_->ranBackward()) log_->noteUpdated();  // an update, by hand too
+    }
   }
   protection_.protect(id);
   const StepLock::Freeing lock(lock_);
@@ -192,20 +212,42 @@ ValueId ValueRecorder::addOutput(const StepLock::Freeing& lock, RunOp& op, OpId 
   const ValueId value = addValue(lock, tensor, id);
   RunValue& born = values_.at(lock, value);
   born.give(covered, op.info->uninitialised);
-  // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
-  // follows its plan no other one will be made.
-  const bool to_be_dropped = follower_.values().marked(value, &Plan::restored_later) &&
-                             follower_.values().fetchesOf(value) == 0;
-  // Of a step that is merely recorded a print tells early what its verification step finds out,
-  // too: not worth a wait for the device after each op.
-  const bool recorded = log_ && !op.on_plan && device_.contents.onHost();
-  const bool may_be_dropped = recorded || op.record || to_be_dropped;
-  if (may_be_dropped && !born.uninitialised())
-    born.notePrint(verifier_.printOf(born, tensor.storage(), printExtent(op)));
+  takePrint(lock, op, value, tensor);
   tryCode(lock, op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
   return value;
+}
+
+void ValueRecorder::takePrint(const StepLock::Held& lock, const RunOp& op, ValueId id,
+                              const at::Tensor& tensor) {
+  RunValue& born = values_.at(lock, id);
+  if (born.uninitialised()) return;
+  const bool whole = tensor.is_non_overlapping_and_dense() && bytesOf(tensor) == born.covered();
+  // NumPy takes no tensor that requires grad, and attention copies many of those.
+  const bool writable = whole && !tensor.requires_grad();
+  if (op.info->often_written_unseen && writable && device_.contents.onHost()) born.expect();
+  // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
+  // follows its plan no other one will be made.
+  const bool to_be_dropped =
+      follower_.values().marked(id, &Plan::restored_later) && follower_.values().fetchesOf(id) == 0;
+  // Of a step that is merely recorded a print tells early what its verification step finds out,
+  // too: not worth a wait for the device after each op.
+  const bool recorded = log_ && !op.on_plan && device_.contents.onHost();
+  const bool looked_at = born.expected() && replaysNeed(lock, id);
+  if (recorded || op.record || to_be_dropped || looked_at)
+    born.notePrint(verifier_.printOf(born, tensor.storage(), printExtent(op, born)));
+}
+
+// Of a trusted plan: may one read what something unseen writes from this step on? Where the
+// recorded step saw such writes, the verification step has compared the replays.
+bool ValueRecorder::replaysNeed(const StepLock::Held&, ValueId id) const {
+  if (follower_.keepsAll() || follower_.values().unplanned(id)) return false;
+  const Plan& plan = *follower_.plan();
+  const ValueId planned = follower_.values().planned(id);
+  const OpId producer = plan.producer[planned];
+  return producer != kNone && plan.rerunnable[producer] &&
+         (plan.restored_later[planned] || plan.last_replay_read[planned] != kNone);
 }
 
 // Another result of the op that looks at the same storage.
@@ -226,7 +268,7 @@ void ValueRecorder::noteRead(const StepLock::Held& lock, ValueId id, const at::T
   if (value.fill(value.bytes)) {
     if (follower_.keepsAll() && device_.contents.onHost())
       value.notePrint(
-          verifier_.printOf(value, tensor.storage(), printExtent(ops_[value.producer])));
+          verifier_.printOf(value, tensor.storage(), printExtent(ops_[value.producer], value)));
     keepOriginal(lock, value, kUninitialised);
   } else if (!value.covered().holds(read)) {
     keepOriginal(lock, value, kReadBeyond);
@@ -235,6 +277,7 @@ void ValueRecorder::noteRead(const StepLock::Held& lock, ValueId id, const at::T
 
 // The plan that knows that the op is not run again may have the value from a copy.
 void ValueRecorder::keepOriginal(const StepLock::Held& lock, RunValue& value, const char* why) {
+  if (value.producer == kNone) return value.stored.keep();
   ops_.keep(lock, value.producer, why);
   const RunOp& op = ops_[value.producer];
   const OpId planned =
@@ -243,9 +286,10 @@ void ValueRecorder::keepOriginal(const StepLock::Held& lock, RunValue& value, co
 }
 
 // Of what the op gives. A replay whose original has died by then is compared with nothing but that.
-Fingerprint::Extent ValueRecorder::printExtent(const RunOp& op) const {
+// A sample would miss the few bytes that programs write into such a value.
+Fingerprint::Extent ValueRecorder::printExtent(const RunOp& op, const RunValue& value) const {
   const bool is_compared = verifies(follower_, op) && op.record;
-  return is_compared ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
+  return is_compared || value.expected() ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
 }
 
 // Saved uses that read nothing of what is being written: they find the same bytes afterwards.
@@ -330,10 +374,24 @@ void ValueRecorder::passOn(const StepLock::Freeing& lock, ValueId overwritten, V
   retention_.holdIfKept(lock, successor, storage);
 }
 
+// When an op reads it first: without a plan its readers may run again once the program has let go
+// of it. Not of a part: what it is a part of may be a whole data set.
+void ValueRecorder::printGraphInput(const StepLock::Held&, RunValue& value,
+                                    const at::Tensor& tensor) {
+  const bool may_be_read_again = step_.keeps_op_records && follower_.keepsAll() &&
+                                 !follower_.verifies() && device_.contents.onHost();
+  if (!may_be_read_again || value.producer != kNone || value.print()) return;
+  if (value.parameter() || value.foreign || bytesOf(tensor) != value.covered()) return;
+  value.expect();
+  value.notePrint(verifier_.printOf(value, tensor.storage(), Fingerprint::Extent::kAll));
+}
+
 void ValueRecorder::noteInput(const StepLock::Freeing& lock, ValueId id, const at::Tensor& tensor) {
   noteRead(lock, id, tensor, bytesOf(tensor));
-  if (follower_.keepsAll() && device_.contents.onHost())
-    noteUnseenWrite(lock, values_.at(lock, id), tensor.storage());
+  printGraphInput(lock, values_.at(lock, id), tensor);
+  const bool looks = follower_.keepsAll() || values_[id].expected();
+  const OpId reader = ops_.next() - 1;
+  if (looks && device_.contents.onHost()) lookForWrite(lock, id, tensor, reader, reader);
 }
 
 }  // namespace ebbtide::plugin

@@ -54,14 +54,18 @@ class ValueRecorder {
                     const ByteRange& covered);
   void coverAlso(const Held&, ValueId id, const ByteRange& covered, const c10::Storage& storage);
   void tryCode(const Held&, const RunOp& op, ValueId value);
-  Fingerprint::Extent printExtent(const RunOp& op) const;
+  void takePrint(const Held&, const RunOp& op, ValueId id, const at::Tensor& tensor);
+  void printGraphInput(const Held&, RunValue& value, const at::Tensor& tensor);
+  bool replaysNeed(const Held&, ValueId id) const;
+  Fingerprint::Extent printExtent(const RunOp& op, const RunValue& value) const;
   void passOn(const Freeing&, ValueId overwritten, ValueId successor, const c10::Storage& storage);
   std::vector<UseId> takeUsesApart(const Freeing&, ValueId from, const at::Tensor& written);
   void moveUses(const Freeing&, c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
   bool joinPlan(const Held&, UseId use, ValueId value, OpId by);
   void noteRead(const Held&, ValueId value, const at::Tensor& tensor, const ByteRange& read);
   void keepOriginal(const Held&, RunValue& value, const char* why);
-  void noteUnseenWrite(const Freeing&, RunValue& value, const c10::Storage& storage);
+  void lookForWrite(const Freeing&, ValueId id, const at::Tensor& tensor, OpId reader, OpId first);
+  void noteUnseenWrite(const Freeing&, ValueId id, const c10::Storage& storage, OpId first);
 
   StepParts& step_;
   Retention& retention_;

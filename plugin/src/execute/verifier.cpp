@@ -2,6 +2,7 @@
 
 #include "base/elapsed.hpp"
 #include "execute/run_value.hpp"
+#include "execute/unreadable_spill.hpp"
 
 namespace ebbtide::plugin {
 
@@ -43,7 +44,8 @@ c10::Storage Verifier::originalOf(const RunValue& value) {
   }
   if (!spilled) return {};
   c10::Storage original = device_.blocks.allocate(static_cast<std::size_t>(spilled->bytes));
-  if (!spills_.read(*spilled, original.mutable_data())) return {};
+  if (!spills_.read(*spilled, original.mutable_data()))
+    throw UnreadableSpill(spills_.lastError(), device_.contents.onHost());
   return original;
 }
 
@@ -58,7 +60,6 @@ std::optional<bool> Verifier::sameAsOriginal(const RunValue& value, const c10::S
   const bool whole = spilled && value.covered() == ByteRange{0, spilled->bytes};
   if (whole) return spills_.equals(*spilled, replayed.data());
   const c10::Storage original = originalOf(value);
-  if (!original && spilled) return false;
   if (!original) {  // it died with the program's last reference: its print of all bytes is left
     if (!value.print()) return std::nullopt;
     return matches(value, replayed);

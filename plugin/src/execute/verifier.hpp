@@ -37,9 +37,10 @@ class Verifier {
   Checksum checksumOf(const void* data, std::int64_t bytes);
   // Something that tells nobody wrote to what is held; large values by samples.
   bool differsFromBirth(const RunValue& value) const;
-  // Where it is at hand, or can be read back.
+  // Where it is at hand, or on the host: throws UnreadableSpill where that cannot be read back.
   c10::Storage originalOf(const RunValue& value);
-  // Nothing: its contents are undefined, or neither the original nor its print is left.
+  // Nothing: its contents are undefined, or neither the original nor its print is left. Throws as
+  // originalOf() does: what was compared with nothing must not take the original's place.
   std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
 
  private:

@@ -431,7 +431,11 @@ WorkInHand workInHand() {
 
 void nameLiveBlocks(LiveShares& live) {
   knownGradients().name(live);
-  liveRuns().nameBlocks(live, inBackward());
+  StepRun::Failing by{.in_backward = inBackward()};
+  by.evaluates = !at::GradMode::is_enabled() && !by.in_backward && !threadState().updates;
+  if (liveRuns().nameBlocks(live, by)) return;
+  for (const auto& [block, op] : Session::current()->trained().later().sinceStep())
+    live.add(block, op + " in no training step (evaluation, data)");
 }
 
 void installRecorder() {

@@ -56,9 +56,9 @@ RunParts partsOf(Session& session) {
           .lines = session.lines()};
 }
 
-void warnOfUnreadSpills(Session& session, const std::shared_ptr<StepRun>& run) {
+void warnOfUnreadSpills(Session& session, const StepRun& run) {
   if (session.outage().saidUnread()) return;
-  const StepRun::UnreadSpills unread = liveRuns().noteEnded(run);
+  const StepRun::UnreadSpills unread = liveRuns().leftUnread(run);
   if (unread.bytes == 0) return;
   const auto most = std::max_element(
       unread.by_op.begin(), unread.by_op.end(),
@@ -110,7 +110,7 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   run->phases().endTraced();
   session.endStep(std::move(summary));
   run->phases().finish(by_hint);
-  warnOfUnreadSpills(session, run);
+  warnOfUnreadSpills(session, *run);
 }
 
 // What a refusal cut off might have run backward.

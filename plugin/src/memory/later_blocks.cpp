@@ -67,6 +67,15 @@ std::optional<LaterBlocks::Group> LaterBlocks::largest() const {
   return most;
 }
 
+std::vector<std::pair<const void*, std::string>> LaterBlocks::sinceStep() const {
+  std::vector<std::pair<const void*, std::string>> made;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [at, block] : blocks_) {
+    if (block.round == round_) made.emplace_back(at, block.by);
+  }
+  return made;
+}
+
 void LaterBlocks::onAllocated(const void* block, std::size_t request_bytes) noexcept {
   const char* const by = unrecordedOp().name;
   if (by == nullptr || request_bytes < static_cast<std::size_t>(kLeastBytes)) return;

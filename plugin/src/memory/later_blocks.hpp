@@ -17,6 +17,8 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "ebbtide/allocator/observed_resource.hpp"
 
@@ -42,6 +44,8 @@ class LaterBlocks final : public allocator::BlockWatcher {
   void beginStep(std::int64_t step, Bytes base_bytes);
   // The op that most bytes are of, of those that stayed.
   std::optional<Group> largest() const;
+  // Those that came since the last step began, with their ops; a caller finds them freed, perhaps.
+  std::vector<std::pair<const void*, std::string>> sinceStep() const;
 
   void onAllocated(const void* block, std::size_t request_bytes) noexcept override;
   void onFreed(const void* block) noexcept override;

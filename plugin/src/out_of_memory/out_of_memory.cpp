@@ -99,12 +99,26 @@ void sayWhyNotOver(std::ostream& out, const OutOfMemory& facts) {
                : std::string("system ") + kSystemRefuses);
 }
 
+void sayNoRoom(std::ostream& out, const OutOfMemory& facts, Bytes fits) {
+  const std::string total = formatBytes(facts.device_total_bytes);
+  out << "It does not fit into ";
+  if (facts.total_is_of_group) {
+    out << "the " << total << " that this process's control group (container, job) may use";
+  } else {
+    out << "this " << (onDevice(facts) ? "device" : "machine") << "'s " << total;
+  }
+  out << " beside what is live now.";
+  if (fits != allocator::kUnlimited) {
+    out << " This allocation alone needs at least " << formatBytes(fits)
+        << "; what follows may need more.";
+  }
+}
+
 void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
   const Bytes fits = budgetThatFits(facts);
   out << '\n';
   if (fits > facts.device_total_bytes) {
-    out << "It does not fit into this " << (onDevice(facts) ? "device" : "machine") << "'s "
-        << formatBytes(facts.device_total_bytes) << " beside what is live now.";
+    sayNoRoom(out, facts, fits);
   } else if (fits > facts.budget_bytes) {
     out << "This allocation alone needs at least "
         << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits)

@@ -36,10 +36,11 @@ struct OutOfMemory {
 
   int device = -1;  // a GPU; -1: the host
   Bytes requested_bytes = 0;
-  std::string requested_by = {};  // the op; empty: none is known
-  Bytes block_bytes = 0;          // what the request takes; kUnlimited: no block is so large
-  Bytes device_free_bytes = 0;    // of a GPU
-  Bytes device_total_bytes = 0;   // of it, or of the machine
+  std::string requested_by = {};   // the op; empty: none is known
+  Bytes block_bytes = 0;           // what the request takes; kUnlimited: no block is so large
+  Bytes device_free_bytes = 0;     // of a GPU
+  Bytes device_total_bytes = 0;    // of it, or of the machine
+  bool total_is_of_group = false;  // that is the limit of a control group
   Bytes budget_bytes = allocator::kUnlimited;  // kUnlimited: none
   Bytes margin_bytes = 0;                      // of the budget, held by others
   Bytes mapped_bytes = 0;

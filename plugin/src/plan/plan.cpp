@@ -19,6 +19,7 @@ class PlanBuilder {
         ran_(graph.graph.ops.size(), false),
         read_again_(graph.graph.values.size(), false),
         last_read_(graph.graph.values.size(), kNone),
+        last_forward_read_(trace.values.size(), kNone),
         late_read_(trace.values.size(), kNone) {
     describeProgram();
     findMessages();
@@ -46,12 +47,17 @@ class PlanBuilder {
     for (const auto& op : trace_.ops) {
       plan_->op_signatures.push_back(op.signature);
       plan_->outputs.push_back(op.outputs.size());
+      plan_->rerunnable.push_back(op.rerunnable);
+      plan_->written_unseen.push_back(op.kept_because == kWrittenUnseen);
     }
     for (const auto& value : trace_.values) {
       plan_->producer.push_back(value.producer);
       plan_->previous_epoch.push_back(value.previous_epoch);
       const std::int64_t bytes = value.block == kNone ? 0 : trace_.blocks[value.block].bytes;
       plan_->codec.push_back({bytes, value.encoded_bytes, value.codec_ns});
+    }
+    for (std::size_t op = 0; op < trace_.ops.size(); ++op) {
+      for (const ValueId v : trace_.ops[op].inputs) last_forward_read_[v] = static_cast<OpId>(op);
     }
     for (std::size_t v = 0; v < trace_.values.size(); ++v)
       plan_->saved_longer.push_back(graph_.graph.values[v].saved_last != kNone);
@@ -144,10 +150,19 @@ class PlanBuilder {
         pending_.push_back(step);
         return;
       }
-      plan_->drops_after_op[cursor_.trace_op].push_back(value);
+      plan_->drops_after_op[opBeforeDrop(value)].push_back(value);
     } else if (cursor_.event != kNone) {
       plan_->events[cursor_.event].drops.push_back(value);
     }
+  }
+
+  // What no op gives again may be written unseen until the program reads it last: its copy is made
+  // after that. The program holds it so long anyway.
+  OpId opBeforeDrop(ValueId value) const {
+    const OpId producer = trace_.values[value].producer;
+    const bool at_birth = producer == cursor_.trace_op;
+    if (!at_birth || trace_.ops[producer].rerunnable) return cursor_.trace_op;
+    return std::max(producer, last_forward_read_[value]);
   }
 
   void fetch(const scheduler::TraceGraph::Restore& restore, std::int64_t ns) {
@@ -269,6 +284,7 @@ class PlanBuilder {
   std::vector<bool> ran_;
   std::vector<bool> read_again_;         // per value: by a replay or backward event
   std::vector<std::int32_t> last_read_;  // per value: the event of that
+  std::vector<OpId> last_forward_read_;  // per value: by an op
   std::vector<std::int32_t> late_read_;  // per value: that of a wait's prelude that reads it
   std::vector<Step> pending_;  // replays and the drops between them, until what they come before
   std::vector<Plan::Wait> asked_;  // per receive: where the last message of its row is asked for

@@ -19,6 +19,10 @@ using scheduler::ValueId;
 
 struct PlanPicture;
 
+// TraceOp::kept_because: something that tells nobody (NumPy, a pointer) wrote into what the op
+// gave.
+inline constexpr const char* kWrittenUnseen = "changed by something unseen";
+
 // All ids are the trace's.
 struct Plan {
   struct Event {  // a node of the autograd graph that reads its saved values
@@ -49,6 +53,8 @@ struct Plan {
   std::shared_ptr<const Course> course = std::make_shared<const Course>();
   std::vector<std::uint64_t> op_signatures;          // the program that it is for
   std::vector<std::size_t> outputs;                  // per op: values that it made
+  std::vector<bool> rerunnable;                      // per op: as recorded
+  std::vector<bool> written_unseen;                  // per op: what it gave was, as recorded
   std::vector<bool> replayed;                        // per op: op record needed
   std::vector<std::string> replayed_name;            // per op; empty: not replayed
   std::vector<bool> hold;                            // per value: first copy retained from birth

@@ -118,6 +118,8 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
                            "aten::rrelu_with_noise"});
   info->repeats_because = whyDeterministic(info->name);
   info->may_differ_on_gpu = mayDifferOnGpu(info->name);
+  info->may_race_on_host = mayRaceOnHost(info->name);
+  info->often_written_unseen = isOftenWrittenUnseen(info->name);
   noteSilentMutation(*info);
   return info;
 }

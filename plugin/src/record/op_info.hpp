@@ -28,6 +28,8 @@ struct OpInfo {
   bool uninitialised = false;  // empty and its kin
   const char* repeats_because = nullptr;  // deterministic_ops.hpp
   bool may_differ_on_gpu = false;
+  bool may_race_on_host = false;
+  bool often_written_unseen = false;
   bool overwrites_fully = false;  // in-place, result independent of what was there
   // Of a normalisation that writes running statistics without saying so: these, and the argument
   // that says whether it trains (-1: it does).

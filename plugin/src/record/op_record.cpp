@@ -160,6 +160,12 @@ ByteRange TensorView::bytes() const noexcept {
           static_cast<std::int64_t>(storage_bytes)};
 }
 
+std::int64_t TensorView::readBytes() const noexcept {
+  auto read_bytes = static_cast<std::int64_t>(dtype.itemsize());
+  for (const std::int64_t size : sizes) read_bytes *= size;
+  return read_bytes;
+}
+
 bool TensorView::isOf(const c10::TensorImpl& tensor) const {
   return tensor.sizes() == c10::IntArrayRef(sizes) &&
          tensor.strides() == c10::IntArrayRef(strides) && tensor.storage_offset() == offset &&

@@ -26,6 +26,7 @@ struct TensorView {
 
   static TensorView of(const at::Tensor& tensor);
   ByteRange bytes() const noexcept;
+  std::int64_t readBytes() const noexcept;  // by who reads each element
   bool isOf(const c10::TensorImpl& tensor) const;
   // Of the same storage, no byte in both, as parts that split and chunk make. False when unsure.
   bool isApartFrom(const TensorView& other) const;

@@ -93,8 +93,10 @@ void BudgetController::sayStageGivenUp(const Held& held, const std::string& why)
 // -----------------------------------------------------------------------------------------------
 // what steps take
 
-void BudgetController::measure(const Held&, Bytes base_bytes, bool trains) try {
+void BudgetController::measure(const Held& held, Bytes base_bytes, bool trains) try {
+  const bool before = measured_.settled();
   if (trains) measured_.noteBegin(run_.steps, base_bytes);
+  if (!before && measured_.settled()) verdict_.noteBaseSettled(held);
   if (!measured_.awaits() || budget_.isPaused()) return;
   if (measured_.settled()) measured_.know(stepFacts(run_.taken.recorded().all()));
   if (!measured_.awaits()) return budget_.takeAgain();

@@ -64,6 +64,13 @@ bool BudgetFloor::noteStep(const Step& step) {
   return first;
 }
 
+// The base is no lower than it was when that was refused.
+void BudgetFloor::endSearch(Bytes needed_bytes) {
+  if (state_ != State::kSearching) return;
+  over_ = kMostOver;
+  if (needed_bytes > needed_bytes_) setNeed(needed_bytes, last_base_bytes_);
+}
+
 // Where no step has told its need, what one that failed took is no need either.
 void BudgetFloor::noteTaken(Bytes used_peak_bytes) {
   if (state_ != State::kSearching || needed_bytes_ == 0 || used_peak_bytes <= needed_bytes_) return;
@@ -83,6 +90,13 @@ bool BudgetFloor::sank(Bytes base_bytes, std::int64_t violations) const {
   return !sank_ && less && held_ > 0 && told_bytes_ > 0 && violations <= violations_seen_;
 }
 
+// A search that goes on through failures is of several programs. Steps of this one have held, and
+// need no more than there is.
+bool BudgetFloor::isOfOthers(Bytes budget_bytes, std::int64_t violations) const {
+  return forgiven_ > kMostForgiven && held_ > 0 && needed_bytes_ <= budget_bytes &&
+         violations <= violations_seen_;
+}
+
 bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t violations) {
   const State before = state_;
   const bool settled = settles(base_bytes);
@@ -98,8 +112,14 @@ bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t v
     setNeed(told_bytes_, base_bytes);
   }
   // Of a search that goes on through failures no step may have told its need.
-  if (state_ == State::kSearching && (settled || ++over_ >= kMostOver) && needed_bytes_ > 0)
-    state_ = State::kImpossible;
+  if (state_ == State::kSearching && (settled || ++over_ >= kMostOver) && needed_bytes_ > 0) {
+    const bool of_others = isOfOthers(budget_bytes, violations);
+    state_ = of_others ? State::kOpen : State::kImpossible;
+    if (of_others) {
+      over_ = 0;
+      countFrom(violations);
+    }
+  }
   const bool held = held_ >= kChecks && violations <= violations_before_;
   if (state_ == State::kOpen && held && (settled || begun_ >= kMostOver)) {
     state_ = State::kPossible;
@@ -110,14 +130,20 @@ bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t v
     }
   }
   last_base_bytes_ = base_bytes;
+  if (settled || decided() || begun_ >= kMostOver) noteBaseSettled();
   ++begun_;
   return state_ != before;
 }
 
 void BudgetFloor::beginOther(std::int64_t violations) {
   needed_bytes_ = held_bytes_ = needed_base_bytes_ = 0;
+  base_settled_ = false;
   other_ = true;
-  if (state_ == State::kSearching && ++forgiven_ > kMostForgiven) return;
+  if (state_ == State::kSearching && ++forgiven_ > kMostForgiven) {
+    held_ = 0;
+    violations_seen_ = violations;
+    return;
+  }
   checkAgain();
   countFrom(violations);
 }

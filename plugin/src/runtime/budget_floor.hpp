@@ -15,8 +15,8 @@
 // Steps that went over while another thread's kept them from being recorded tell no need. But the
 // search of the next one of their thread that is recorded counts them: it ends as early as theirs.
 //
-// Torch-free. Thread rule: neededBytes() and heldBytes() from any thread; whoever has it guards the
-// rest.
+// Torch-free. Thread rule: neededBytes(), heldBytes() and baseSettled() from any thread; whoever
+// has it guards the rest.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,8 @@ class BudgetFloor {
   using Bytes = std::int64_t;
 
   static constexpr int kChecks = 2;  // steps that have to hold
-  // After the step that went over two more may; the third is refused when it begins.
+  // More steps, after the one that went over: two of them may go over, too; the third is the last
+  // one that may begin, and is refused as it does.
   static constexpr int kMostOver = 3;
   static constexpr int kMostParts = 4;  // steps that may be parts of one
   static constexpr int kSettledPercent = 1;
@@ -72,8 +73,16 @@ class BudgetFloor {
   // True: the state is another one now.
   bool noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t violations);
 
+  // A step that went over is of a program that was refused, with that need: the search ends when
+  // the next one begins.
+  void endSearch(Bytes needed_bytes);
+
   State state() const noexcept { return state_; }
   Bytes lastBaseBytes() const noexcept { return last_base_bytes_; }  // -1: no step began
+  // Was it settled once, for this program? What steps before that need lacks the optimizer's state,
+  // say: no budget may be named by it.
+  bool baseSettled() const noexcept { return base_settled_; }
+  void noteBaseSettled() noexcept { base_settled_ = true; }  // without a budget others find out
   // A search has ended as the base sank. What was taken before that is still counted as a need.
   bool judgedAnew() const noexcept { return sank_; }
   int begun() const noexcept { return begun_; }  // steps, while nothing was decided
@@ -99,7 +108,7 @@ class BudgetFloor {
   // Another program begins: what steps needed is forgotten. What came before the first one is taken
   // to come again, beside the base that there is now. From the ninth time on that this cuts a
   // search off it goes on all the same: a program that fails and catches it in every other step
-  // would never be judged.
+  // would never be judged. Steps that hold by then, and need less than the budget, end that search.
   void beginOther(std::int64_t violations);
 
  private:
@@ -111,9 +120,11 @@ class BudgetFloor {
 
   bool settles(Bytes base_bytes) const;
   bool sank(Bytes base_bytes, std::int64_t violations) const;
+  bool isOfOthers(Bytes budget_bytes, std::int64_t violations) const;
   void setNeed(Bytes bytes, Bytes base_bytes);
 
   std::atomic<Bytes> needed_bytes_{0}, held_bytes_{0};
+  std::atomic<bool> base_settled_{false};
   State state_ = State::kOpen;
   Bytes at_start_bytes_ = -1;      // what was needed before the first step; -1: it held
   Bytes at_start_base_bytes_ = 0;  // that was left of it when the step began

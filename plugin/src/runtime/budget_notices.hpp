@@ -1,6 +1,6 @@
-// BudgetNotices: what is said of a budget once it is decided that it can be held: that there is
+// BudgetNotices: what is said of a budget. Once it is decided that it can be held: that there is
 // nothing to do, or that each step writes to the host. Not before: until then the base grows, and a
-// refusal stands alone. Torch-free.
+// refusal stands alone, but for the line on the first step that went over. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,15 @@ class BudgetNotices {
                 const BudgetRefusal& refusal, const ToldBudgets& told)
       : run_(run), budget_(budget), floor_(floor), refusal_(refusal), told_(told) {}
 
-  void noteFits(const Held&, const Fits& fits) { fits_ = fits; }
+  void noteFits(const Held&, const Fits& fits) {
+    if (!fits_ || fits.plain_peak_bytes >= fits_->plain_peak_bytes) fits_ = fits;
+  }
   void notePlan(const Held& held, const PlanMade& made);
   // Each where it is to be said, and may be by now; once under each budget.
   void sayFits(const Held& held);
   void saySpills(const Held& held);
+  // A step went over: the next ones may, until the budget that trains is known.
+  void sayOver(const Held& held);
   // The budget, or the program, is another one.
   void forget(const Held&);
 
@@ -46,6 +50,7 @@ class BudgetNotices {
   Bytes withoutSpillBytes(const Held&) const { return without_spill_bytes_; }
 
  private:
+  Fits largestOf(const Held&, const Fits& fits) const;
   bool mayBeSaid(const Held&) const { return floor_.decided() || budget_.isOpen(); }
 
   const JudgedRun& run_;

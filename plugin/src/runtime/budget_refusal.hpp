@@ -2,8 +2,10 @@
 // or after other ranks' advice, and what the program may go on with then. Torch-free.
 //
 //   refuse() ─► the program gets an error ─► it ends
-//                                         └─► it goes on: the same again is refused again, at once;
-//                                             something else, or smaller: goesOn()
+//     └─► it goes on, by its first op with something else, or with less: goesOn()
+//           └─ maybe with the same: let go on, kMostMaybeSame times in a run
+//                └─ its first whole step is the refused program's, over the budget: isSame() ─► the
+//                   same error at the next step's begin
 //
 // Thread rule: requested() from any thread.
 #pragma once
@@ -24,6 +26,10 @@ class BudgetRefusal {
  public:
   using Bytes = std::int64_t;
   using Held = SessionGuard::Held;
+
+  // Steps that begin as the refused program did, with no less, are let go on so often: more than
+  // any batch-size finder halves a batch. A program that only repeats itself ends so.
+  static constexpr int kMostMaybeSame = 16;
 
   // A step, and what it needs at least.
   struct Need {
@@ -56,6 +62,8 @@ class BudgetRefusal {
     in_pipeline_ = trace.group_size > 1;
   }
   bool inPipeline(const Held&) const { return in_pipeline_; }  // of the last step that decided
+  // By the other ranks of its pipeline: the refusal waits for them.
+  bool mayBeAdvised(const Held& held) const { return in_pipeline_ && run_.may_be_advised(held); }
   // What it saves, by op.
   const std::string& savedText(const Held&) const { return saved_text_; }
   void forgetNeed(const Held&);  // another program begins
@@ -64,14 +72,25 @@ class BudgetRefusal {
   // The run ends, or goes on over its budget to find the one it needs.
   bool ends(const Held&) const;
   void refuse(const Held& held, Bytes base_bytes);  // a step that begins with so much
-  // The step's first op, after a refusal that the program has caught. False: it is not let go on.
+
+  // --- the program has caught it
+  // A step begins with that op. False: it is not let go on.
   bool goesOn(const Held&, std::uint64_t first_op_signature, Bytes base_bytes);
+  // The first whole step of what was let go on is over: is it the refused program's after all?
+  bool isSame(const Held&, const scheduler::Trace& trace);
+  Bytes refusedBytes(const Held&) const { return refused_bytes_; }  // that it needs
   // Another budget holds.
   void beginAnew(const Held&);
 
  private:
+  struct Signatures {  // 0: not known
+    std::uint64_t program = 0, first_op = 0;
+  };
+
+  std::string mostText() const;
   std::string refusalText(Bytes base_bytes) const;
   std::string overrunText() const;
+  std::string whoseNeed() const;
   std::string spillProblem() const;
   Bytes budgetBytes() const { return run_.trained.budgetBytes().value_or(0); }
 
@@ -82,9 +101,12 @@ class BudgetRefusal {
   AdvisedStop stop_;
   // Of the step that needs most: what it holds where it needs most, and what it saves.
   std::string floor_text_, saved_text_;
+  Bytes floor_bytes_ = 0;
   bool in_pipeline_ = false;
-  std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
-  Bytes refused_base_bytes_ = 0;                                  // 0: nothing was refused
+  Signatures needs_most_, refused_;
+  Bytes refused_bytes_ = 0, refused_base_bytes_ = 0;  // 0: nothing was refused
+  bool may_be_same_ = false;                          // that goes on, until a step of it is over
+  int maybe_same_ = 0;                                // times that such was let go on
 };
 
 }  // namespace ebbtide::plugin

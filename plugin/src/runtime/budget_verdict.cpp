@@ -13,6 +13,10 @@ namespace {
 
 constexpr int kMostUndecided = 12;  // steps that are recorded while nothing is decided
 
+std::int64_t violationsNow(const JudgedRun& run) {
+  return run.trained.memory().statistics().budget_violations;
+}
+
 }  // namespace
 
 // -----------------------------------------------------------------------------------------------
@@ -26,7 +30,10 @@ void BudgetVerdict::noteStart(bool own) {
   const Bytes peak = memory.used_peak_bytes;
   const Held held = run_.guard.hold();
   const bool holds = peak <= run_.trained.budgetBytes().value_or(allocator::kUnlimited);
-  if (!own || holds) return floor_.countFrom(memory.budget_violations);
+  if (!own || holds) {
+    violations_before_budget_ = memory.budget_violations;
+    return floor_.countFrom(memory.budget_violations);
+  }
   floor_.noteStart({memory.budget_violations, peak}, memory.allocated_bytes);
 }
 
@@ -80,37 +87,15 @@ void BudgetVerdict::noteFloor(const scheduler::Trace& trace, const scheduler::Tr
   if (floor_.neededBytes() > before) refusal_.noteNeedsMost(held, trace);
   grown_.update(held);
   exportSmallest(held);
+  const bool same = refusal_.isSame(held, trace);
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
   if (takeBack(held, why)) return;
   if (run_.config->on_infeasible != OnInfeasible::kStop) return;
-  if (!pauseAgain(held, why)) sayOverBudget(held);
-}
-
-// Once under each budget, and of the search after it was judged anew: that has steps of its own.
-void BudgetVerdict::sayOverBudget(const Held&) {
-  const bool again = floor_.judgedAnew();
-  if (!budget_.isNew(RankBudget::Message::kOver) && !again) return;
-  const Bytes needed = floor_.neededBytes(), now = run_.trained.budgetBytes().value_or(0);
-  const std::string who = floor_.needsMostAtStart() && !again
-                              ? "the program, before its first step,"
-                              : fmt::format("step {}", run_.steps);
-  std::string what;
-  if (again) {
-    what = fmt::format(
-        "went over the budget of {} again{}", formatBytes(now),
-        needed > now ? fmt::format("; the steps so far needed at least {}", formatBytes(needed))
-                     : "");
-  } else if (needed > now) {
-    what = fmt::format("needed at least {}, more than the budget of {}", formatBytes(needed),
-                       formatBytes(now));
-  } else {
-    what = fmt::format("went over the budget of {}", formatBytes(now));
-  }
-  run_.warn(
-      fmt::format("{} {}: training goes on over the budget for at most {} more steps, to find the "
-                  "budget that trains",
-                  who, what, BudgetFloor::kMostOver));
+  if (pauseAgain(held, why)) return;
+  if (!same) return notices_.sayOver(held);
+  floor_.endSearch(refusal_.refusedBytes(held));
+  exportSmallest(held);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -126,11 +111,12 @@ void BudgetVerdict::forgetFailed(const Held& held) {
 
 // Another program begins: nothing that is known of the one before is told of it.
 void BudgetVerdict::beginOther(const Held& held) {
-  floor_.beginOther(violationsNow());
+  floor_.beginOther(violationsNow(run_));
   run_.taken.forgetRecorded();
   refusal_.forgetNeed(held);
   notices_.forget(held);
   run_.figures.forgetPeaks();
+  exportSmallest(held);
 }
 
 void BudgetVerdict::letGoOn(const Held& held, std::uint64_t first_op_signature, Bytes base_bytes) {
@@ -153,7 +139,7 @@ void BudgetVerdict::beginStep(const Held& held, Bytes base_bytes, bool trains) {
   if (floor_.decided()) return beginDecidedStep(held, base_bytes, tells);
   if (!tells && floor_.begun() > 0) return mayGoOver(held);
   const Bytes base_before = floor_.lastBaseBytes();
-  const std::int64_t violations = violationsNow();
+  const std::int64_t violations = violationsNow(run_);
   const bool more = std::exchange(violations_at_begin_, violations) < violations;
   floor_.noteTaken(run_.figures.usedPeakBytes());
   floor_.noteBegin(base_bytes, *budget, violations);
@@ -186,8 +172,8 @@ void BudgetVerdict::beginDecidedStep(const Held& held, Bytes base_bytes, bool te
   }
   grown_.update(held);
   if (grown_.isDue(held)) run_.to_record.atLeast(1);
-  if (run_.config->on_infeasible != OnInfeasible::kStop || budget_.isAsked())
-    run_.trained.keepOverrunLimit();
+  const bool goes_over = run_.config->on_infeasible != OnInfeasible::kStop || budget_.isAsked();
+  if (goes_over || refusal_.stop(held).awaits()) run_.trained.keepOverrunLimit();
 }
 
 // The budget is decided just now: it can be held.
@@ -207,7 +193,8 @@ void BudgetVerdict::hold(const Held& held, Bytes base_before, Bytes base_bytes) 
 // what follows
 
 void BudgetVerdict::judgeFromNowOn(const Held&) {
-  floor_.countFrom(violationsNow());
+  violations_before_budget_ = violationsNow(run_);
+  floor_.countFrom(violations_before_budget_);
   floor_.checkAgain();
   run_.trained.memory().resetPeaks();
   run_.figures.forgetPeaks();
@@ -216,7 +203,8 @@ void BudgetVerdict::judgeFromNowOn(const Held&) {
 
 void BudgetVerdict::beginAnew(const Held& held) {
   notices_.forget(held);
-  floor_.beginAnew(violationsNow());
+  violations_before_budget_ = violationsNow(run_);
+  floor_.beginAnew(violations_before_budget_);
   run_.figures.forgetPeaks();
   refusal_.beginAnew(held);
 }
@@ -260,8 +248,13 @@ void BudgetVerdict::fallShort(const Held& held, const JobFindings::Rank& of) {
 }
 
 void BudgetVerdict::exportSmallest(const Held&) {
-  const Bytes smallest = told_.smallestBytes();
-  if (smallest > 0) run_.metrics.noteSmallestBudget(smallest);
+  run_.metrics.noteSmallestBudget(told_.smallestBytes());
+}
+
+void BudgetVerdict::noteBaseSettled(const Held& held) {
+  if (floor_.baseSettled()) return;
+  floor_.noteBaseSettled();
+  exportSmallest(held);
 }
 
 }  // namespace ebbtide::plugin

@@ -12,6 +12,7 @@
 // Thread rule: what takes no Held from any thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -72,13 +73,20 @@ class BudgetVerdict {
   // At the end of a step: of the budget, in the process so far.
   void noteViolations(const Held&, std::int64_t violations) { violations_ = violations; }
   std::int64_t violations(const Held&) const { return violations_; }
+  // Of the budget in force alone.
+  std::int64_t violationsOfBudget(const Held&) const {
+    return std::max<std::int64_t>(0, violations_ - violations_before_budget_);
+  }
 
   // --- a step begins
   void beginStep(const Held& held, Bytes base_bytes, bool trains);
   // What failed where the machine or the group is full may be caught.
   void forgetFailed(const Held& held);
-  // With this op, after a refusal that the program has caught.
+  // With this op and so much, after a refusal that the program has caught.
   void letGoOn(const Held& held, std::uint64_t first_op_signature, Bytes base_bytes);
+
+  // What lives when a step begins is settled, as others found: no budget is judged by it.
+  void noteBaseSettled(const Held& held);
 
   // --- what follows
   bool decided(const Held&) const { return floor_.decided(); }
@@ -101,14 +109,10 @@ class BudgetVerdict {
  private:
   bool noteMost(const Held& held, const Need& need);
   bool pauseAgain(const Held&, const std::string& why);
-  void sayOverBudget(const Held&);
   void beginOther(const Held& held);
   void beginMeasuredStep(const Held& held, Bytes base_bytes, bool trains);
   void beginDecidedStep(const Held& held, Bytes base_bytes, bool tells);
   void hold(const Held& held, Bytes base_before, Bytes base_bytes);
-  std::int64_t violationsNow() const {
-    return run_.trained.memory().statistics().budget_violations;
-  }
 
   const JudgedRun& run_;
   RankBudget& budget_;
@@ -121,7 +125,7 @@ class BudgetVerdict {
   // The guard guards these.
   std::int64_t begin_told_after_ = -1;  // steps that had ended
   std::int64_t violations_at_begin_ = 0;
-  std::int64_t violations_ = 0;
+  std::int64_t violations_ = 0, violations_before_budget_ = 0;
 };
 
 }  // namespace ebbtide::plugin

@@ -34,8 +34,8 @@ void HostOutage::begin() noexcept try {
 void HostOutage::warnOfUnread(std::int64_t bytes, const std::string& op) {
   if (said_unread_.exchange(true)) return;
   run().warn(
-      fmt::format("each step leaves spilled values behind that nothing reads: {} on the host by "
-                  "now, mostly made by {}. A graph without a backward pass keeps them, as "
+      fmt::format("steps leave spilled values behind that nothing reads: {} on the host by now, "
+                  "mostly made by {}. A graph without a backward pass keeps them, as "
                   "total += loss does: add loss.item() or loss.detach() instead",
                   formatBytes(bytes), op));
 }

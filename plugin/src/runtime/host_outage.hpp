@@ -25,6 +25,11 @@ class HostOutage {
 
   const SpillOutage& state() const noexcept { return state_; }
   bool began() const noexcept { return state_.began(); }
+  // What becomes of values where there is no plan: part of a message.
+  const char* withoutPlan() const noexcept {
+    return began() ? "values are computed again where that is possible"
+                   : "values are spilled instead";
+  }
   // The disk is full, say. Said once. The reclaimer too, which is to wait for nobody. Nothing in an
   // inert child.
   void begin() noexcept;

@@ -39,7 +39,7 @@ RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
                  .peak_bytes = steps.figures.mappedPeakBytes(),
                  .others_bytes = parts.trained.othersBytes(),
                  .used_peak_bytes = steps.figures.usedPeakBytes(),
-                 .violations = ended.budget.verdict().violations(held)};
+                 .violations = ended.budget.verdict().violationsOfBudget(held)};
   if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
   if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
   const double step_ns = 1e9 * steps.figures.totalSeconds();

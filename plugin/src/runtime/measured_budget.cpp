@@ -1,5 +1,7 @@
 #include "runtime/measured_budget.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <utility>
 
@@ -36,6 +38,13 @@ void MeasuredBudget::know(const scheduler::BudgetFacts& facts) {
   known_form_ = wanted_;
   facts_ = facts;
   bytes_ = *bytes;
+}
+
+std::string notMeasuredText() {
+  return fmt::format(
+      "what a step takes is not known yet, for what lives when it begins still grows (the "
+      "optimizer's state): ask again in {} steps",
+      MeasuredBudget::kMostMeasured);
 }
 
 scheduler::BudgetFacts factsOf(const std::vector<RecordedStep>& recorded) {

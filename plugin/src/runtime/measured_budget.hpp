@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ebbtide/scheduler/budget_form.hpp"
@@ -56,6 +57,8 @@ class MeasuredBudget {
   Bytes bytes_ = 0;
 };
 
+// Why nothing is said of what a step takes, until the base is settled.
+std::string notMeasuredText();
 // Of the program that needs most without a plan. Of no step: nothing is known.
 scheduler::BudgetFacts factsOf(const std::vector<RecordedStep>& recorded);
 

@@ -25,6 +25,11 @@ double fragmentation(const allocator::Statistics& memory) {
   return static_cast<double>(stuck) / static_cast<double>(memory.mapped_bytes);
 }
 
+// 0 would be taken for a figure.
+double unlessZero(std::int64_t bytes) {
+  return bytes > 0 ? static_cast<double>(bytes) : std::numeric_limits<double>::quiet_NaN();
+}
+
 metrics::RankLabels labelsOf(const Config& config) {
   return {config.rank, config.local_rank, config.job_id};
 }
@@ -57,7 +62,7 @@ void MetricsExport::noteBudget(std::optional<std::int64_t> bytes) {
 }
 
 void MetricsExport::noteSmallestBudget(std::int64_t bytes) {
-  series_.setBytes(Gauge::kSmallestBudgetBytes, bytes);
+  series_.set(Gauge::kSmallestBudgetBytes, unlessZero(bytes));
 }
 
 void MetricsExport::noteGpu(const Held&, GpuIdentity gpu) {
@@ -82,7 +87,7 @@ void MetricsExport::learnStages(const Held& held, const StepSummary& summary) {
 // steps
 
 // The allocator counts by itself; its totals never fall but where another memory takes its place.
-void MetricsExport::noteStep(const Held&, const Step& step) {
+void MetricsExport::noteStep(const Held& held, const Step& step) {
   const allocator::Statistics& memory = step.memory;
   series_.setBytes(Gauge::kAllocatedBytes, memory.allocated_bytes);
   series_.setBytes(Gauge::kMappedBytes, memory.mapped_bytes);
@@ -98,7 +103,9 @@ void MetricsExport::noteStep(const Held&, const Step& step) {
   series_.raiseTo(Counter::kMisplacedAllocations, static_cast<double>(memory.plan_deviations));
   series_.raiseTo(Counter::kReclaims, static_cast<double>(memory.reclaims));
   noteViolations(memory.budget_violations);
-  if (step.plan != exported_plan_) exportPlan(step.plan);
+  series_.set(Gauge::kPredictedPeakBytes,
+              unlessZero(step.plan != nullptr ? step.plan->predicted_peak_bytes : 0));
+  noteShown(held, step.shown);
   series_.addStep(step.seconds);
   series_.set(Gauge::kLastStepTimestamp, unixSeconds());
   series_.noteStepEnd();
@@ -108,12 +115,11 @@ void MetricsExport::noteViolations(std::int64_t violations) {
   series_.raiseTo(Counter::kBudgetViolations, static_cast<double>(violations));
 }
 
-void MetricsExport::exportPlan(const std::shared_ptr<const Plan>& plan) {
-  exported_plan_ = plan;
-  series_.setPlan(plan ? plan->planner : "", plan && plan->feasible);
-  series_.set(Gauge::kPredictedPeakBytes, plan ? static_cast<double>(plan->predicted_peak_bytes)
-                                               : std::numeric_limits<double>::quiet_NaN());
-  series_.set(Gauge::kOverheadRatio, plan ? plan->overhead_ratio : 0);
+void MetricsExport::noteShown(const Held&, const std::shared_ptr<const Plan>& shown) {
+  if (shown == exported_plan_) return;
+  exported_plan_ = shown;
+  series_.setPlan(shown ? shown->planner : "", shown && shown->feasible);
+  series_.set(Gauge::kOverheadRatio, shown ? shown->overhead_ratio : 0);
 }
 
 // No step has it yet.

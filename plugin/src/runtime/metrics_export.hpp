@@ -43,7 +43,7 @@ class MetricsExport {
   void becomeRank();  // that of the configuration, which is another one now
   void noteStart();   // its first step begins
   void noteBudget(std::optional<std::int64_t> bytes);
-  void noteSmallestBudget(std::int64_t bytes);  // as whoever asks is told
+  void noteSmallestBudget(std::int64_t bytes);  // as whoever asks is told; 0: not known
   void noteGpu(const Held&, GpuIdentity gpu);
   const std::optional<GpuIdentity>& gpu(const Held&) const { return gpu_; }
   // Those that it runs, where they are known: by the ranks of its pipeline, by the program's names.
@@ -55,10 +55,12 @@ class MetricsExport {
   struct Step {  // one that is over
     const allocator::Statistics& memory;
     const RunFigures& figures;
-    const std::shared_ptr<const Plan>& plan;  // in force; nullptr: none
+    const std::shared_ptr<const Plan>& plan;   // that it began with; nullptr: none
+    const std::shared_ptr<const Plan>& shown;  // that whoever asks is told; nullptr: none
     double seconds = 0;
   };
   void noteStep(const Held&, const Step& step);
+  void noteShown(const Held&, const std::shared_ptr<const Plan>& shown);  // as a step's
   void noteViolations(std::int64_t violations);  // of the budget, in the process so far
   void expectReplays(const Plan& plan);          // of a plan that steps are about to follow
 
@@ -68,14 +70,12 @@ class MetricsExport {
   void writeFile(bool ends);  // `ends`: no step comes any more
 
  private:
-  void exportPlan(const std::shared_ptr<const Plan>& plan);
-
   const CurrentConfig& config_;
   const Tell warn_, debug_;
   metrics::RankMetrics series_;
   std::optional<metrics::SeriesFile> file_;
   // The guard guards these.
-  std::shared_ptr<const Plan> exported_plan_;
+  std::shared_ptr<const Plan> exported_plan_;  // that is told
   std::optional<GpuIdentity> gpu_;
   std::vector<std::int32_t> stages_;
 };

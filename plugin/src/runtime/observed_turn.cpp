@@ -14,16 +14,19 @@ constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be 
 bool ObservedTurn::isFree(bool trains) {
   if (log_ == nullptr || !trains) return log_ == nullptr;
   if (yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
-  // A forward pass that so many steps overtook may keep its results for ever, or the last ones.
-  if (!log_->ranBackward()) ++overtook_;
-  if (overtook_ >= most_passes_ / kSooner && log_->losesUses()) return true;
-  return std::max(log_->passes(), overtook_) >= most_passes_;
+  // A step that so many others overtook may keep its results for ever, or the last ones; that it
+  // once ran backward says nothing of what it will do.
+  const std::int64_t passes = log_->passes();
+  const bool loses = log_->losesUses();
+  if (passes == std::exchange(seen_passes_, passes) || loses) ++overtook_;
+  if (loses && overtook_ >= most_passes_ / kSooner) return true;
+  return std::max(passes, overtook_) >= most_passes_;
 }
 
 void ObservedTurn::take(std::shared_ptr<EventLog> log, bool trains) {
   log_ = std::move(log);
   yields_ = !trains;
-  overtook_ = 0;
+  overtook_ = seen_passes_ = 0;
 }
 
 bool ObservedTurn::release(const std::shared_ptr<EventLog>& log) {

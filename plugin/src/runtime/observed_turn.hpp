@@ -12,9 +12,12 @@ namespace ebbtide::plugin {
 class ObservedTurn {
  public:
   // A step of so many passes, while another thread's waits to be recorded, may never end: its turn
-  // is handed on. Twice as often each time that it did end.
+  // is handed on. So is that of a step that so many others overtook without a pass in between: an
+  // ordinary one that is slow (a long forward or backward pass, a look at its results before its
+  // end) has that long. Twice as often each time that it did end: a step that others overtake 1,000
+  // times is waited for from its sixth time on.
   static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
-  // A forward pass that lets go of its results hands the turn on so many times sooner: at first to
+  // A step that lets go of its results unread hands the turn on so many times sooner: at first to
   // the second step that waits. So a budget that is too small is known by the fourth such step.
   static constexpr std::int64_t kSooner = 16;
 
@@ -31,7 +34,8 @@ class ObservedTurn {
  private:
   std::shared_ptr<EventLog> log_;
   bool yields_ = false;                    // its thread has run nothing backward so far
-  std::int64_t overtook_ = 0;              // steps that wanted its turn
+  std::int64_t overtook_ = 0;              // steps that wanted its turn: no new pass, or it loses
+  std::int64_t seen_passes_ = 0;           // of it, when the last one did
   std::int64_t most_passes_ = kFewPasses;  // of it while another step waits for its turn
 };
 

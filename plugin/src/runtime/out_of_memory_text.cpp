@@ -16,12 +16,14 @@ std::string outOfMemoryText(const BudgetController& budget, std::size_t request_
                             const std::string& by, const LiveShares& live) {
   const TrainedMemory& trained = budget.run().trained;
   const allocator::Statistics memory = trained.memory().statistics();
+  const std::int64_t usable = usableMemoryBytes();
   OutOfMemory facts{
       .requested_bytes = static_cast<std::int64_t>(request_bytes),
       .requested_by = by,
       // A small one may need a page.
       .block_bytes = std::max(trained.memory().blockBytesFor(request_bytes), allocator::kUnitBytes),
-      .device_total_bytes = usableMemoryBytes(),
+      .device_total_bytes = usable,
+      .total_is_of_group = usable < machineMemoryBytes(),
       .budget_bytes = memory.budget_bytes,
       .margin_bytes = memory.margin_bytes,
       .mapped_bytes = memory.mapped_bytes,

@@ -4,6 +4,12 @@
 #include <tuple>
 
 namespace ebbtide::plugin {
+namespace {
+
+// As many steps: those of programs that take turns differ by one.
+constexpr std::int64_t kAsOftenPercent = 75;
+
+}  // namespace
 
 std::shared_ptr<const Plan> ProgramTable::expectedPlan(std::int64_t step) {
   auto known = programs_.find(history_.last());
@@ -72,16 +78,38 @@ void ProgramTable::forget() {
     const bool in_use = it->first == history_.last();
     if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
   }
-  if (least != programs_.end()) programs_.erase(least);
+  if (least == programs_.end()) return;
+  active_.forget(least->first);
+  programs_.erase(least);
+}
+
+// 0: not known.
+std::uint64_t ProgramTable::programIn(const StepSummary& summary) const {
+  if (summary.recorded) return summary.trace.signature;
+  return summary.plan && !summary.off_plan ? summary.plan->signature : 0;
 }
 
 std::uint64_t ProgramTable::noteStep(const StepSummary& summary) {
-  const bool as_planned = summary.plan && !summary.off_plan;
-  if (!summary.recorded && !as_planned) return 0;
-  const std::uint64_t program =
-      summary.recorded ? summary.trace.signature : summary.plan->signature;
-  history_.add(program);
+  const std::uint64_t program = programIn(summary);
+  if (program != 0) history_.add(program);
   return program;
+}
+
+void ProgramTable::noteActive(const StepSummary& summary, std::int64_t step,
+                              bool keeps_everything) {
+  active_.noteStep(summary.plan, step);
+  const std::uint64_t ran = programIn(summary);
+  if (const Plan* const plan = summary.plan.get()) {
+    // One that began with another program's plan tells of neither.
+    if (ran == 0 || ran == plan->signature) active_.noteProgram(plan->signature, plan, step);
+    return;
+  }
+  // Where a program has a plan, a step without it is no end of the plan's course: it had begun
+  // before, or ran beside one that follows it.
+  const auto known = programs_.find(ran);
+  const bool has_plan = ran != 0 ? known != programs_.end() && known->second.plan : anyPlan();
+  if (has_plan && !keeps_everything) return;
+  active_.noteProgram(ran != 0 ? ran : main(), nullptr, step);
 }
 
 Program* ProgramTable::programOf(const StepSummary& summary) {
@@ -90,20 +118,48 @@ Program* ProgramTable::programOf(const StepSummary& summary) {
 }
 
 const Program* ProgramTable::current() const {
-  const auto known = programs_.find(history_.last());
-  return known != programs_.end() ? &known->second : main();
+  auto known = programs_.find(history_.last());
+  if (known == programs_.end()) known = programs_.find(main());
+  return known != programs_.end() ? &known->second : nullptr;
 }
 
-const Program* ProgramTable::main() const {
-  // Where each step is a program of its own most are not planned for, and nothing is known of them.
-  const auto rank = [](const Program& program) {
-    return std::tuple(program.plain_peak_bytes > 0, program.steps, program.plain_peak_bytes);
-  };
-  const Program* main = nullptr;
-  for (const auto& [signature, known] : programs_) {
-    if (main == nullptr || rank(known) > rank(*main)) main = &known;
+// Where each step is a program of its own most are not planned for, and nothing is known of them.
+ProgramTable::Programs::const_iterator ProgramTable::mostRun(const Planned& takes) const {
+  std::tuple<bool, std::int64_t> most;
+  const auto known = [](const Program& program) { return program.plain_peak_bytes > 0; };
+  for (const auto& [signature, program] : programs_) {
+    if (takes(signature)) most = std::max(most, std::tuple(known(program), program.steps));
   }
-  return main;
+  const auto& [any_known, most_steps] = most;
+  auto found = programs_.end();
+  for (auto it = programs_.begin(); it != programs_.end(); ++it) {
+    const Program& program = it->second;
+    const bool often = 100 * program.steps >= kAsOftenPercent * most_steps;
+    if (!often || known(program) != any_known || !takes(it->first)) continue;
+    if (found == programs_.end() || program.plain_peak_bytes > found->second.plain_peak_bytes)
+      found = it;
+  }
+  return found;
+}
+
+std::uint64_t ProgramTable::main() const {
+  const auto found = mostRun([](std::uint64_t) { return true; });
+  return found != programs_.end() ? found->first : 0;
+}
+
+std::uint64_t ProgramTable::shown(const Planned& planned) const {
+  const std::uint64_t most = main();
+  if (planned(most)) return most;
+  const auto found = mostRun(planned);
+  return found != programs_.end() ? found->first : most;
+}
+
+const Program* ProgramTable::shown() const {
+  const auto found = programs_.find(shown([this](std::uint64_t signature) {
+    const auto known = programs_.find(signature);
+    return known != programs_.end() && known->second.plan != nullptr;
+  }));
+  return found != programs_.end() ? &found->second : nullptr;
 }
 
 const Program* ProgramTable::largest() const {

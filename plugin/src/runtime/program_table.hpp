@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/trace.hpp"
-#include "runtime/active_plan.hpp"
+#include "runtime/active_plans.hpp"
 #include "runtime/program.hpp"
 #include "runtime/program_history.hpp"
 #include "runtime/step_summary.hpp"
@@ -53,27 +53,32 @@ class ProgramTable {
   void noteRecorded(scheduler::Trace& trace);
   // A step is over. Which program ran; 0: not known.
   std::uint64_t noteStep(const StepSummary& summary);
-  // So many have ended by now, and this was the plan of the last one.
-  void noteActive(const std::shared_ptr<const Plan>& plan, std::int64_t steps) {
-    active_.noteStep(plan, steps);
-  }
+  // The process's so many-th. `keeps_everything`: nothing is dropped or recorded any more.
+  void noteActive(const StepSummary& summary, std::int64_t step, bool keeps_everything);
 
   // --- of several
-  const ActivePlan& active() const { return active_; }
+  const ActivePlans& active() const { return active_; }
   std::uint64_t last() const { return history_.last(); }  // that ran; 0: none has
   // nullptr: not known which program it was.
   Program* programOf(const StepSummary& summary);
   const Program* current() const;  // that ran last, else the main one
-  // The one that most steps ran, of those whose figures are known; of several the largest.
-  const Program* main() const;
+  // The one that most steps ran, of those whose figures are known. Of several that ran about as
+  // many the largest: programs that take turns would take turns here, too. 0: there is none.
+  std::uint64_t main() const;
+  // Whose plan is told: the main one, or where that has none the main one of those that have.
+  using Planned = std::function<bool(std::uint64_t signature)>;
+  std::uint64_t shown(const Planned& planned) const;
+  const Program* shown() const;    // by the plans in force; nullptr: there is none
   const Program* largest() const;  // by its plain peak
 
  private:
   void forget();
+  std::uint64_t programIn(const StepSummary& summary) const;
+  Programs::const_iterator mostRun(const Planned& takes) const;
 
   Programs programs_;
   ProgramHistory history_;
-  ActivePlan active_;
+  ActivePlans active_;
 };
 
 }  // namespace ebbtide::plugin

@@ -44,9 +44,15 @@ class RecentSteps {
   // Of at most so many, the newest, those of that program; 0: of all. The upper one of two.
   // Nothing: none is over.
   std::optional<Medians> medians(std::size_t most, std::uint64_t program = 0) const {
+    return mediansOf(most,
+                     [&](const Step& step) { return program == 0 || step.program == program; });
+  }
+  // The same of those that `takes` takes.
+  template <class Takes>
+  std::optional<Medians> mediansOf(std::size_t most, const Takes& takes) const {
     std::vector<double> whole, plain;
     for (const Step& step : last(most)) {
-      if (program != 0 && step.program != program) continue;
+      if (!takes(step)) continue;
       whole.push_back(step.seconds);
       // Replays within replays count twice.
       plain.push_back(std::max(0.0, step.seconds - std::max(0.0, step.added_seconds)));

@@ -6,6 +6,7 @@
 #include "ebbtide/metrics/or_null.hpp"
 #include "nccl/nccl_side.hpp"
 #include "runtime/run_json.hpp"
+#include "runtime/shown_plan.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
@@ -86,7 +87,7 @@ nlohmann::json ofVerdict(const SessionGuard::Held& held, const BudgetVerdict& ve
   return {{"smallest_budget_without_spilling_bytes", verdict.notices().withoutSpillBytes(held)},
           {"budget_violations", verdict.violations(held)},
           {"smallest_feasible_budget_bytes", verdict.told().smallestBytes()},
-          {"needed_bytes", verdict.floorBytes()},
+          {"needed_bytes", verdict.told().smallestWithoutMarginBytes()},
           {"dominating", verdict.refusal().savedText(held)}};
 }
 
@@ -106,14 +107,13 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
   const Config& config = *run.budget.run().config;
   const TrainedMemory& trained = run.budget.run().trained;
   const Program none;
-  const Program& program = programs.main() != nullptr ? *programs.main() : none;
+  const Program& program = programs.shown() != nullptr ? *programs.shown() : none;
   const Program& largest = programs.largest() != nullptr ? *programs.largest() : none;
   const auto step_time = steps.stepTime(held);
   const RankBudget& of_rank = run.budget.ofRank(held);
   const BudgetVerdict& verdict = run.budget.verdict();
-  // Of a run that is refused the search, which could tell whether there is a plan, did not end.
-  const bool refused = verdict.refusal().stop(held).raised();
-  const Plan* const plan = refused && program.first.any() ? nullptr : program.plan.get();
+  const ShownPlan shown = shownPlan(held, run.budget);
+  const std::int64_t first_planned = programs.active().firstStep();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", run.torch_version},
@@ -138,7 +138,8 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
       {"margins", ofMargins(trained)},
       {"pass_through", run.passes_through},
       {"timeline", timelineJson(*figures.timeline())},
-      {"plan", planSummary(plan, programs.active().firstStep())},
+      {"plan", planSummary(shown.plan.get(), shown.active_from_step)},
+      {"first_planned_step", first_planned < 0 ? nlohmann::json() : nlohmann::json(first_planned)},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(run.job.traffic())},
   };

@@ -52,7 +52,7 @@ std::string outlookText(const RunSummary& run) {
   return text;
 }
 
-// A peak begins anew with each judgement, violations count from the start.
+// A peak begins anew with each judgement, violations count from the budget's begin.
 std::string violationsText(const RunSummary& run) {
   if (run.violations == 0) {
     if (run.others_bytes == 0 || run.used_peak_bytes <= *run.budget_bytes) return "never over it";

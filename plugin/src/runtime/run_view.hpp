@@ -13,16 +13,11 @@
 #include "runtime/recent_steps.hpp"
 #include "runtime/recorded_steps.hpp"
 #include "runtime/run_figures.hpp"
+#include "runtime/shown_plan.hpp"
 
 namespace ebbtide::plugin {
 
 struct RunView {
-  struct ProgramPlan {
-    std::shared_ptr<const Plan> plan;       // nullptr: none
-    std::int64_t predicted_peak_bytes = 0;  // 0: none is known
-    std::int64_t plain_peak_bytes = 0;
-  };
-
   // --- the process
   bool awake = false;             // a training op has run
   bool ended = false;             // nothing is planned or taken any more
@@ -45,7 +40,7 @@ struct RunView {
   bool step_is_open = false;
   double first_step_seconds = 0;
   RecentSteps recent;
-  std::optional<RecentSteps::Medians> step_time;  // of the plan in force
+  std::optional<RecentSteps::Medians> step_time;  // as StepsSoFar::stepTime()
   std::vector<RecordedStep> recorded;             // one of each program that runs
   RecordedStep largest;                           // of these
 
@@ -56,17 +51,11 @@ struct RunView {
   std::shared_ptr<const RunFigures::Timeline> timeline;
 
   // --- plans
-  ProgramPlan current;                      // of the program that ran last
-  ProgramPlan drawn;                        // that runs under a plan, else that needs most
-  std::shared_ptr<const Plan> active_plan;  // that the last step began with
-  std::int64_t active_from_step = -1;       // -1: none was in force yet
+  ShownPlan shown;
+  std::int64_t predicted_peak_bytes = 0;  // of the program that ran last; 0: none is known
 
   // The first one that has not begun.
   std::int64_t nextStep() const { return steps + (step_is_open ? 2 : 1); }
-  // Of that plan; -1: it is not in force.
-  std::int64_t activeFrom(const std::shared_ptr<const Plan>& plan) const {
-    return plan == active_plan ? active_from_step : -1;
-  }
   // What a step of that program takes, less what we add. Of several programs its own steps alone
   // are its measure; where it has none yet, the one that was recorded.
   double plainSeconds(std::uint64_t program, double recorded_seconds) const {

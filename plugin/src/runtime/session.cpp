@@ -11,6 +11,7 @@
 #include "runtime/exit_signal.hpp"
 #include "runtime/last_line.hpp"
 #include "runtime/report_text.hpp"
+#include "runtime/shown_plan.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -25,6 +26,13 @@ PlanSearch::Options searchOptions(const Config& config, const scheduler::Planner
           .work = config.planning_work,
           .in_its_place = searches};
 }
+
+struct AtEnd {
+  explicit AtEnd(std::atomic<bool>& of) : over(of) {}
+  ~AtEnd() { over = true; }
+
+  std::atomic<bool>& over;
+};
 
 }  // namespace
 
@@ -223,13 +231,18 @@ void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_
 }
 
 void Session::shutdown() {
+  bool first = false;
   {
     const Held held = mutex_.hold();
-    if (life_.ends.exchange(true)) return;
-    planning_.end(held);
-    outputs_.trace.endEarly();
-    outputs_.snapshots.endEarly();
+    first = !life_.ends.exchange(true);
+    if (first) {
+      planning_.end(held);
+      outputs_.trace.endEarly();
+      outputs_.snapshots.endEarly();
+    }
   }
+  if (!first) return life_.waitUntilOver();
+  const AtEnd over(life_.over);
   planning_.join();
   // It has trained nothing, and its parent's is not its own.
   if (life_.forked && (!life_.awake || !life_.shows)) return;
@@ -241,6 +254,8 @@ void Session::shutdown() {
     steps_.figures.notePeaks(memory);
     budget_.verdict().noteViolations(held, memory.budget_violations);
     outputs_.metrics.noteViolations(memory.budget_violations);
+    course_.settleAtEnd(held);
+    outputs_.metrics.noteShown(held, shownPlan(held, budget_).plan);
   }
   if (memory.budget_violations > 0)
     sayExceededUntrained(trained_.budgetBytes().value_or(0), memory.mapped_peak_bytes);

@@ -92,7 +92,9 @@ class Session {
   // Says that memory exceeded the budget. Does nothing if a step was seen.
   void sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const;
   void writeReport() { outputs_.files.writeReport(reportText()); }
-  void shutdown();  // joins the planner, writes the report, stops the server
+  // Joins the planner, writes the report, stops the server: once. Who comes later waits until that
+  // is done, 10 s at most.
+  void shutdown();
 
  private:
   JudgedRun judgedRun();  // of the members above budget_

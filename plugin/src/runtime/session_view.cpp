@@ -2,25 +2,9 @@
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
-namespace {
-
-RunView::ProgramPlan planIn(const Program* program) {
-  if (program == nullptr) return {};
-  return {.plan = program->plan,
-          .predicted_peak_bytes = program->predicted_peak_bytes,
-          .plain_peak_bytes = program->plain_peak_bytes};
-}
-
-}  // namespace
 
 RunView Session::view(const Held& held) const {
-  const RecordedStep largest = steps_.taken.recorded().largest();
   const Program* const current = steps_.programs.current();
-  const Program* drawn = current;
-  if ((current == nullptr || current->plan == nullptr) && largest.trace != nullptr) {
-    const auto known = steps_.programs.find(largest.trace->signature);
-    if (known != steps_.programs.end()) drawn = &known->second;
-  }
   const bool all_held =
       budget_.openSteps(held).settled() &&
       trained_.memory().budgetTracker().overruns() == steps_.taken.violationsBefore();
@@ -42,16 +26,14 @@ RunView Session::view(const Held& held) const {
           .recent = steps_.taken.recent(),
           .step_time = steps_.stepTime(held),
           .recorded = steps_.taken.recorded().all(),
-          .largest = largest,
+          .largest = steps_.taken.recorded().largest(),
           .cached_bytes = steps_.taken.memory().cached_bytes,
           .base_bytes = steps_.base_bytes,
           .peak_allocated_bytes = steps_.figures.allocatedPeakBytes(),
           .peak_mapped_bytes = steps_.figures.mappedPeakBytes(),
           .timeline = steps_.figures.timeline(),
-          .current = planIn(current),
-          .drawn = planIn(drawn),
-          .active_plan = steps_.programs.active().plan(),
-          .active_from_step = steps_.programs.active().fromStep()};
+          .shown = shownPlan(held, budget_),
+          .predicted_peak_bytes = current != nullptr ? current->predicted_peak_bytes : 0};
 }
 
 }  // namespace ebbtide::plugin

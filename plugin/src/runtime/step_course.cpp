@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ebbtide/scheduler/graph_builder.hpp"
+#include "runtime/shown_plan.hpp"
 #include "runtime/step_judge.hpp"
 
 namespace ebbtide::plugin {
@@ -130,11 +131,9 @@ void StepCourse::noteBackwardBegins() noexcept {
   steps(held).begun.activation_bytes = live - steps(held).begun.memory.allocated_bytes;
 }
 
-bool StepCourse::measuredAll() const {
+bool StepCourse::measuredAll(const Held& held) const {
   const auto& end = config().end_after;
-  if (!end) return false;
-  const Held held = guard().hold();
-  return steps(held).ended >= end->steps;
+  return end && steps(held).ended >= end->steps;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -191,7 +190,6 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
   ++steps(held).ended;
   parts_.outputs.trace.endStep(steps(held).ended);
   parts_.outputs.snapshots.endStep(steps(held).ended);
-  steps(held).programs.noteActive(summary.plan, steps(held).ended);
   steps(held).figures.addStep(elapsed);
   // One that another step kept from being recorded is still to be recorded.
   if (summary.recorded || !steps(held).turn.isTaken()) {
@@ -205,12 +203,17 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
     steps(held).to_record.atLeast(1);
   if (steps(held).ended == 1) steps(held).first_peak_bytes = memory.mapped_peak_bytes;
   judge(held, summary, memory);
+  steps(held).programs.noteActive(summary, steps(held).ended, parts_.drops.keepsEverything());
+  // Without a budget no begin decides, and after those that `ebbtide fit` asked for none comes.
+  const bool many = steps(held).ended >= kStepsForOutlook && !parts_.budget.bytes();
+  if (many || measuredAll(held)) verdict.noteBaseSettled(held);
   parts_.outage.endStep(held,
                         {summary, steps(held).begun.memory, memory, parts_.planning.isBusy(held)});
   verdict.exportSmallest(held);
   parts_.outputs.metrics.noteStep(held, {.memory = memory,
                                          .figures = steps(held).figures,
-                                         .plan = steps(held).programs.active().plan(),
+                                         .plan = steps(held).programs.active().last(),
+                                         .shown = shownPlan(held, parts_.budget).plan,
                                          .seconds = elapsed});
   noteTaken(held, memory, elapsed, steps(held).programs.noteStep(summary));
   parts_.budget.learn(held, summary);
@@ -227,6 +230,17 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
   ended.growth = verdict.grown().takeDue(held);
   steps(held).programs.noteRecorded(summary.trace);
   return ended;
+}
+
+// Its one or two steps are all that is known. What their updates left (gradients, the optimizer's
+// state) comes on top of what a step with their base needs.
+void StepCourse::settleAtEnd(const Held& held) {
+  BudgetVerdict& verdict = parts_.budget.verdict();
+  if (!config().end_after || verdict.told().baseSettled() || verdict.floorBytes() == 0) return;
+  const std::int64_t live = parts_.trained.memory().statistics().allocated_bytes;
+  const std::int64_t grown = live - steps(held).base_bytes;
+  if (grown > 0) verdict.noteLeast(held, verdict.floorBytes() + grown, live);
+  verdict.noteBaseSettled(held);
 }
 
 // What is said of it: step_judge.hpp.

@@ -61,8 +61,11 @@ class StepCourse final : public StepEvents {
   bool releaseLog(const std::shared_ptr<EventLog>& log);
   bool wantsTrace(const StepSummary& summary) const;
   void end(StepSummary summary);
+  // The process ends, and with it what `ebbtide fit` measures, before the base was settled.
+  void settleAtEnd(const Held& held);
   LateBackwards& lateBackwards() noexcept { return late_backwards_; }
-  bool measuredAll() const;  // the steps that `ebbtide fit` asked for: the process is to end
+  // The steps that `ebbtide fit` asked for have ended: the process is to end.
+  bool measuredAll() const { return config().end_after && measuredAll(guard().hold()); }
 
  private:
   struct EndedStep;
@@ -71,6 +74,7 @@ class StepCourse final : public StepEvents {
   const Config& config() const noexcept { return *parts_.budget.run().config; }
   StepsSoFar& steps(const Held&) const noexcept { return parts_.steps; }
 
+  bool measuredAll(const Held& held) const;
   void takeBudget(const Held& held);
   // Nothing: the step teaches nothing.
   std::optional<EndedStep> noteEnd(const Held& held, StepSummary& summary,

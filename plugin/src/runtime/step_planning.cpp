@@ -10,6 +10,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "plan/plan_picture.hpp"
 #include "runtime/plan_improvement.hpp"
+#include "runtime/shown_plan.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -376,7 +377,7 @@ void StepPlanning::sayUnplanned(const RecordedStep& step, const std::string& why
   const auto program = run().programs.find(step.trace->signature);
   if (program != run().programs.end() && !step.first_step) program->second.from_first_step = false;
   if (program == run().programs.end() || program->second.plan == nullptr)
-    return run().warn("no plan could be made, values are spilled instead: " + why);
+    return run().warn(fmt::format("no plan could be made, {}: {}", outage_.withoutPlan(), why));
   run().warn("no better plan could be made, the one before is followed: " + why);
   run().to_record.atLeast(3);
   Program& known = program->second;
@@ -385,9 +386,10 @@ void StepPlanning::sayUnplanned(const RecordedStep& step, const std::string& why
   notePlanned(held, known, *known.plan);
 }
 
-// The run was too short for a search to end: its last step followed this plan all the same.
+// The run was too short for a search to end: its steps followed this plan all the same.
 void StepPlanning::sayUnsaid(const Held& held) {
-  const std::shared_ptr<const Plan> plan = run().programs.active().plan();
+  const std::shared_ptr<const Plan> plan = shownPlan(held, budget_).plan;
+  if (plan == nullptr || run().programs.active().fromStepOf(*plan) < 0) return;
   const auto known = plan != nullptr ? run().programs.find(plan->signature) : run().programs.end();
   if (known != run().programs.end() && known->second.first.any())
     sayPlan(held, known->second, *plan);

@@ -38,9 +38,12 @@ struct StepsSoFar {
   StepsToRecord to_record;
   ObservedTurn turn;
 
-  // What a step takes, as answers give it: the medians under the plan in force.
+  // What a step takes, as answers give it: one of the main program under its plan.
   std::optional<RecentSteps::Medians> stepTime(const SessionGuard::Held&) const {
-    return taken.stepTime(ended, programs.active().fromStep());
+    const std::uint64_t main = programs.main();
+    return taken.stepTime({.program = main,
+                           .from_step = programs.active().fromStep(main),
+                           .has_plan = programs.active().hasPlan(main)});
   }
 };
 

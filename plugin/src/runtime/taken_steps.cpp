@@ -1,8 +1,5 @@
 #include "runtime/taken_steps.hpp"
 
-#include <algorithm>
-#include <cstddef>
-
 #include "base/system_time.hpp"
 
 namespace ebbtide::plugin {
@@ -24,11 +21,12 @@ void TakenSteps::judgeFrom(std::int64_t steps, std::int64_t violations) {
   violations_before_ = violations;
 }
 
-std::optional<RecentSteps::Medians> TakenSteps::stepTime(std::int64_t steps,
-                                                         std::int64_t from_step) const {
-  const std::int64_t since = std::max<std::int64_t>(1, from_step);
-  const std::int64_t of_plan = std::max<std::int64_t>(1, steps - since + 1);
-  return recent_.medians(std::min(RecentSteps::kMost, static_cast<std::size_t>(of_plan)));
+std::optional<RecentSteps::Medians> TakenSteps::stepTime(const Measure& of) const {
+  const auto taken = recent_.mediansOf(RecentSteps::kMost, [&of](const RecentSteps::Step& step) {
+    const bool untold = step.program == 0 && !of.has_plan;
+    return (step.program == of.program || untold) && step.number >= of.from_step;
+  });
+  return taken ? taken : recent_.medians(RecentSteps::kMost);
 }
 
 }  // namespace ebbtide::plugin

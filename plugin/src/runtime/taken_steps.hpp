@@ -28,9 +28,15 @@ class TakenSteps {
   const allocator::Statistics& memory() const { return memory_; }  // a step last began or ended
   std::int64_t stepsBefore() const { return steps_before_; }       // the budget was judged anew
   std::int64_t violationsBefore() const { return violations_before_; }
-  // The medians of the plan that is in force from that step on, or of steps without one. `steps`:
-  // that have ended. Nothing: none has.
-  std::optional<RecentSteps::Medians> stepTime(std::int64_t steps, std::int64_t from_step) const;
+  // Which steps are the measure of one: those of the main program since its plan's course began.
+  struct Measure {
+    std::uint64_t program = 0;    // 0: there is none
+    std::int64_t from_step = -1;  // of the process
+    bool has_plan = false;        // else also those of which nobody knows the program
+  };
+  // What a step takes, wherever it is told: the medians of these among the last 120 steps of the
+  // process; of all 120 where there is none among them. Nothing: no step has ended.
+  std::optional<RecentSteps::Medians> stepTime(const Measure& of) const;
 
  private:
   RecordedSteps recorded_;

@@ -1,5 +1,7 @@
 #include "runtime/verifications.hpp"
 
+#include <fmt/format.h>
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -66,15 +68,14 @@ bool Verifications::keepsWithinBudget() const {
          !parts_.outage.state().awaitsPlan();
 }
 
-// Memory may be there, or the plan another one, next time. If not, in a few: what does not fit is
-// spilled.
+// Memory may be there, or the plan another one, next time. If not, in a few.
 void Verifications::failed(const Plan& plan, const std::string& why) {
   const Held held = guard().hold();
   const auto program = parts_.steps.programs.find(plan.signature);
   if (program == parts_.steps.programs.end() || program->second.plan.get() != &plan) return;
   planAnew(held, program->second);
   if (!program->second.replan && !program->second.awaits_search)
-    parts_.warn("no plan could be verified, values are spilled instead: " + why);
+    parts_.warn(fmt::format("no plan could be verified, {}: {}", parts_.outage.withoutPlan(), why));
 }
 
 }  // namespace ebbtide::plugin

@@ -67,6 +67,16 @@ constexpr std::string_view kInNoOrderOnGpu =
     "cumsum cumprod logcumsumexp median nanmedian kthvalue max_unpool2d max_unpool3d "
     "nll_loss2d_forward ";
 
+// They read no tensor's elements, or copy them as they are.
+constexpr std::string_view kOftenWrittenUnseen =
+    " zeros zeros_like new_zeros zero ones ones_like new_ones full full_like new_full fill eye "
+    "arange range linspace logspace scalar_tensor tril_indices triu_indices rand rand_like randn "
+    "randn_like randint randint_like randperm normal uniform random exponential clone ";
+
+constexpr std::string_view kRacingOnHost =
+    " index_put _index_put_impl _unsafe_index_put _unsafe_masked_index_put_accumulate put "
+    "index_copy max_unpool2d max_unpool3d ";
+
 bool holds(std::string_view names, std::string_view name) {
   for (std::size_t at = names.find(name); at != std::string_view::npos;
        at = names.find(name, at + 1)) {
@@ -89,6 +99,16 @@ std::string_view plainName(std::string_view op) {
 bool mayDifferOnGpu(std::string_view op) noexcept {
   op = plainName(op);
   return !op.empty() && holds(kInNoOrderOnGpu, op);
+}
+
+bool isOftenWrittenUnseen(std::string_view op) noexcept {
+  op = plainName(op);
+  return !op.empty() && holds(kOftenWrittenUnseen, op);
+}
+
+bool mayRaceOnHost(std::string_view op) noexcept {
+  op = plainName(op);
+  return !op.empty() && holds(kRacingOnHost, op);
 }
 
 const char* whyDeterministic(std::string_view op) noexcept {

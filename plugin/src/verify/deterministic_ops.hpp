@@ -6,7 +6,7 @@
 // ops whose kernels in PyTorch were examined; the results of all others are kept. Left out, with
 // the reason:
 //   scatter_add, index_add, index_put, scatter, put: rows that meet are added, or overwrite each
-//     other, in the order in which threads come;
+//     other, on a GPU, and some on a CPU (mayRaceOnHost), in the order in which threads come;
 //   random operations of other libraries: their generator's state is not recorded;
 //   collectives and operators of other namespaces: effects that nobody declares;
 //   item, nonzero, unique, masked_select: what they give sizes to would have to be foreseen;
@@ -26,5 +26,16 @@ const char* whyDeterministic(std::string_view op) noexcept;
 // equal all the same, so that one verification step proves nothing. These are the forward ops that
 // torch.use_deterministic_algorithms names, and the other forward scans.
 bool mayDifferOnGpu(std::string_view op) noexcept;
+
+// Do its threads on a CPU add to one place, or overwrite it, in the order in which they come? It
+// depends on the call too (racing_writes.hpp). Of PyTorch 2.11: index_put and put add by atomics;
+// without `accumulate` they overwrite, as index_copy and max_unpool do (cpu/IndexKernel.cpp,
+// cpu/MaxUnpoolKernel.cpp). scatter, scatter_add, scatter_reduce, index_add and index_reduce leave
+// rows that meet to one thread, in their order.
+bool mayRaceOnHost(std::string_view op) noexcept;
+
+// Do programs write into what it gives through NumPy or a pointer, which nobody sees? Of its
+// results all bytes are compared in each step, since samples would miss a few.
+bool isOftenWrittenUnseen(std::string_view op) noexcept;
 
 }  // namespace ebbtide::plugin

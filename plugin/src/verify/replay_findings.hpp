@@ -38,6 +38,7 @@ class ReplayFindings {
   bool leavesUnwritten(const std::string& op) const { return unwritten_.contains(op); }
   // Is something to be said of it, the first time for this op's name?
   bool takeSaying(const std::string& op) { return said_.insert(op).second; }
+  bool isSaid(const std::string& op) const { return said_.contains(op); }
   // Has a replay of such an op differed, in whatever step?
   bool rejectsName(const std::string& op) const;
   bool rejects(std::uint64_t signature) const { return rejected_.contains(signature); }

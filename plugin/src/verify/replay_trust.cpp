@@ -1,15 +1,48 @@
 #include "verify/replay_trust.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cstddef>
+#include <iterator>
+#include <set>
 #include <utility>
 
 namespace ebbtide::plugin {
+namespace {
+
+constexpr std::size_t kMostNamed = 8;  // ops in a line; the others are named when one differs again
+
+const char* whyDiffering(ReplayTrust::SecondReplay second) {
+  switch (second) {
+    case ReplayTrust::SecondReplay::kAgrees:
+      return "something that Ebbtide did not see wrote into what it gave, or into what it reads";
+    case ReplayTrust::SecondReplay::kDiffers:
+      return "it does not repeat bit for bit";
+    case ReplayTrust::SecondReplay::kNone:
+      break;
+  }
+  return "it gave other results";
+}
+
+// "a", "a and b", "a, b and c", "a, b and 2 other operations".
+std::string listed(const std::vector<std::string>& names, std::size_t others) {
+  if (others > 0) {
+    return fmt::format("{} and {} other operation{}", fmt::join(names, ", "), others,
+                       others > 1 ? "s" : "");
+  }
+  if (names.size() == 1) return names.front();
+  return fmt::format("{} and {}", fmt::join(names.begin(), std::prev(names.end()), ", "),
+                     names.back());
+}
+
+}  // namespace
 
 ReplayTrust::ReplayTrust(metrics::RankMetrics& metrics, Owner owner)
     : metrics_(metrics), owner_(std::move(owner)) {}
 
-void ReplayTrust::noteCompared(const std::string& op, std::uint64_t signature, bool equal) {
+void ReplayTrust::noteCompared(const std::string& op, std::uint64_t signature, bool equal,
+                               SecondReplay second) {
   {
     const std::lock_guard lock(mutex_);
     if (equal)
@@ -20,7 +53,7 @@ void ReplayTrust::noteCompared(const std::string& op, std::uint64_t signature, b
   if (equal)
     metrics_.add(metrics::Counter::kAudits, 1);
   else
-    reject(op, signature, "it does not repeat bit for bit");
+    reject(op, signature, whyDiffering(second));
 }
 
 void ReplayTrust::reject(const std::string& op, std::uint64_t signature, const std::string& why) {
@@ -31,20 +64,23 @@ void ReplayTrust::reject(const std::vector<Replay>& replays, const std::string& 
   if (replays.empty()) return;
   std::size_t newly_rejected = 0;
   std::vector<std::string> names;  // no line has named them yet
+  std::set<std::string> others;    // and none will now
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [op, signature] : replays) {
       newly_rejected += findings_.reject(op, signature) ? 1 : 0;
-      if (findings_.takeSaying(op)) names.push_back(op);
+      if (names.size() == kMostNamed) {
+        if (!findings_.isSaid(op)) others.insert(op);
+      } else if (findings_.takeSaying(op)) {
+        names.push_back(op);
+      }
     }
   }
   owner_.plan_without_rejected();  // before a line is written, which may take long, or fail
   metrics_.add(metrics::Counter::kAuditFailures, static_cast<double>(newly_rejected));
   if (names.empty()) return;
-  const std::string more =
-      names.size() > 1 ? fmt::format(" and {} other operations", names.size() - 1) : "";
-  owner_.warn(fmt::format("the results of {}{} are kept, not computed again: {}", names.front(),
-                          more, why));
+  owner_.warn(fmt::format("the results of {} are kept, not computed again: {}",
+                          listed(names, others.size()), why));
 }
 
 void ReplayTrust::distrust(const std::string& op) {

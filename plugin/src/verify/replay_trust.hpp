@@ -29,6 +29,8 @@ class ReplayTrust {
     std::string op;
     std::uint64_t signature = 0;
   };
+  // What an op gave when it ran again once more, from the same inputs: kNone: it did not.
+  enum class SecondReplay : std::uint8_t { kNone, kAgrees, kDiffers };
   struct Owner {  // of plans
     // Plans that rejects() is true of go, and their programs are planned anew.
     std::function<void()> plan_without_rejected;
@@ -38,7 +40,8 @@ class ReplayTrust {
   ReplayTrust(metrics::RankMetrics& metrics, Owner owner);
 
   // --- what replays find
-  void noteCompared(const std::string& op, std::uint64_t signature, bool equal);
+  void noteCompared(const std::string& op, std::uint64_t signature, bool equal,
+                    SecondReplay second = SecondReplay::kNone);
   void reject(const std::string& op, std::uint64_t signature, const std::string& why);
   void reject(const std::vector<Replay>& replays, const std::string& why);
   // It gave other results in a trusted step, or twice from the same inputs.

@@ -101,7 +101,8 @@ std::size_t EventLog::add(Kind kind, std::int32_t id) {
     rests_since_.reset();  // gradients are added up after the last use
   if (kind == Kind::kBackwardPass) backward_passes_.fetch_add(1, std::memory_order_relaxed);
   if (kind == Kind::kBackwardPass || kind == Kind::kUnpack) ran_backward_ = true;
-  if (kind == Kind::kRelease) ++released_;
+  if (kind == Kind::kRelease) ++unread_;
+  if (kind == Kind::kUnpack) --unread_;  // its release comes later
   events_.push_back({kind, id, now(held)});
   most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
@@ -119,6 +120,7 @@ void EventLog::addNode(const char* name) {
 void EventLog::erase(std::size_t position) {
   const Held held = guard_.hold();
   events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(position));
+  if (position < updated_at_ && updated_at_ != SIZE_MAX) --updated_at_;
 }
 
 scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_bytes) {
@@ -149,6 +151,8 @@ void EventLog::insert(const Held&, scheduler::TraceEvent event) {
   const auto later = std::find_if(events_.rbegin(), events_.rend(), [&event](const auto& before) {
     return before.at_ns <= event.at_ns;
   });
+  const auto place = static_cast<std::size_t>(later.base() - events_.begin());
+  if (place < updated_at_ && updated_at_ != SIZE_MAX) ++updated_at_;
   events_.insert(later.base(), event);
   most_events_ = events_.size() + kMostAfter;
 }
@@ -228,7 +232,7 @@ bool EventLog::ranBackward() const noexcept {
 
 bool EventLog::losesUses() const noexcept {
   const Held held = guard_.hold();
-  return !ran_backward_ && uses_ >= kFewUses && 2 * released_ >= uses_;
+  return uses_ >= kFewUses && 2 * unread_ >= uses_;
 }
 
 std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
@@ -272,6 +276,7 @@ void EventLog::moveInto(scheduler::Trace& trace) {
   trace.events = std::move(events_);
   trace.mapped = std::move(mapped_);
   trace.nodes = std::exchange(nodes_, {});
+  if (updated_at_ != SIZE_MAX) trace.updated_at = static_cast<std::int64_t>(updated_at_);
   number_of_node_.clear();
   open_.clear();  // their numbers mean nothing here any more
 }

@@ -73,7 +73,7 @@ class EventLog final : public allocator::Observer {
   // No saved tensor of the step is left; another op of it ends the rest. When that lasts, another
   // step may observe the allocator in its place: its thread may never begin one again.
   void rest() noexcept;
-  void noteUpdated() noexcept {  // the optimizer's step is over
+  void noteUpdated() noexcept {  // the optimizer's step is over, or a parameter written by hand
     const Held held = guard_.hold();
     updated_at_ = events_.size();
   }
@@ -90,8 +90,8 @@ class EventLog final : public allocator::Observer {
   bool isOver() const noexcept;
   bool ranBackward() const noexcept;  // on whatever thread
 
-  // Nothing ran backward, and half of the saved tensors (of kFewUses at least) are released: the
-  // program keeps only its last results. A program that trains releases them as it runs backward.
+  // Half of the saved tensors (of kFewUses at least) were released and not read: the program keeps
+  // only its last results. A program that trains releases what its backward pass has read.
   static constexpr std::int64_t kFewUses = 16;
   bool losesUses() const noexcept;
 
@@ -154,7 +154,7 @@ class EventLog final : public allocator::Observer {
   std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
   std::atomic<std::int64_t> uses_{0};  // tensors that were saved
-  std::int64_t released_ = 0;          // of these
+  std::int64_t unread_ = 0;            // of these, released; less each read
   std::atomic<std::int64_t> backward_passes_{0};
   bool ran_backward_ = false;
   std::optional<std::chrono::steady_clock::time_point> rests_since_;
