@@ -111,8 +111,8 @@ TEST_F(SessionFiguresTest, OfTheStepsThatWereAskedForTheSmallestBudgetIsTold) {
   EXPECT_GT(report()["needed_bytes"], 0);
 }
 
-// A script that ends before the steps that `ebbtide fit` asked for. After its only step the
-// update's 8 MiB live: they are no part of what that step needs.
+// A script that ends before the steps that `ebbtide fit` asked for. The update's 8 MiB live
+// after its only step: the floor lacks them, and the figure adds them.
 TEST_F(SessionFiguresTest, OfAScriptOfOneStepTheSmallestBudgetIsTold) {
   config_.end_after = Config::EndAfter{.folder = folder_.string(), .steps = 4};
   std::filesystem::create_directories(folder_);

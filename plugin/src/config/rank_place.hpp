@@ -36,8 +36,8 @@ struct GroupPlace {
 };
 
 // Are the group's ranks not to be asked? `place` is set right as far as it needs no other rank's
-// word: what is left open then are the ranks on this machine. Of a group all ranks ask, or none:
-// variables that several processes inherit are true of one of them, which cannot know that.
+// word: what is left open then are the ranks on this machine. All ranks of a group ask, or
+// none: several processes may inherit the variables of one, and that one cannot know.
 bool takeGroupPlace(RankPlace& place, const GroupPlace& group);
 
 }  // namespace ebbtide::plugin

@@ -25,7 +25,7 @@ struct Checksum {
   bool operator==(const Checksum&) const = default;
 };
 
-// The same of bytes that come in parts: each but the last has a multiple of 32 of them.
+// The same checksum, of bytes that come in parts. All parts but the last have a multiple of 32 B.
 class ChecksumOfParts {
  public:
   void take(const void* data, std::int64_t bytes) noexcept;

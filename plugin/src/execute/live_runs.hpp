@@ -30,9 +30,9 @@ class LiveRuns final : public allocator::Reclaimer {
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
   // Does another step live, of another thread or with a graph that was kept?
   bool others(const StepRun* run) const;
-  // This step is over, and may be read soon. Bytes that ended steps before it left on the host,
-  // once kUnreadSteps of them, in a row or not, have left some that are there still and that
-  // nothing has read. A program that lets go of them now and then has fewer at a time.
+  // This step is over, and may be read soon. Returns the bytes that ended steps before it left on
+  // the host unread. They are 0 until kUnreadSteps steps, in a row or not, have left some that are
+  // still there. A program that frees its graphs now and then has fewer at a time.
   static constexpr std::size_t kUnreadSteps = 8;
   StepRun::UnreadSpills leftUnread(const StepRun& newest) const;
   // Of all steps whose saved tensors live. False: none of these observes the allocator.

@@ -131,7 +131,7 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   }
   const Plan* plan = follower_.plan().get();
   op.on_plan = isPlanned(op);
-  // Of what the plan never runs again nobody looks for such writes any more.
+  // Nobody looks for such writes in what the plan never runs again.
   if (op.on_plan && plan->written_unseen[follower_.nextOp()]) op.kept_because = kWrittenUnseen;
   op.known_signature = op.on_plan ? plan->op_signatures[follower_.nextOp()] : op.signature;
   protectWritten(op);

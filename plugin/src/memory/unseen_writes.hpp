@@ -7,8 +7,8 @@
 //
 // A look takes about as long as to read all bytes. So one is due at the first read, and then when
 // reads have covered as much: many reads of small parts take no longer than twice their own time.
-// What reads since the last look have read is not known. Of ops that read then, none is run again
-// once a write shows. Thread rule: its owner's lock.
+// What reads since the last look have read is not known. No op that read then is
+// run again once a write shows. Thread rule: its owner's lock.
 #pragma once
 
 #include <cstdint>

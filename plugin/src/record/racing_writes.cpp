@@ -31,7 +31,7 @@ std::int64_t indexedElements(const at::Tensor& self, Arguments indices) {
   for (const c10::IValue& item : indices) {
     const at::Tensor index = item.isTensor() ? item.toTensor() : at::Tensor();
     if (!index.defined()) {             // all of that dimension
-      if (dim >= self.dim()) return 0;  // too many: the op itself says so
+      if (dim >= self.dim()) return 0;  // too many: the op raises
       elements *= self.size(dim++);
     } else if (isMask(index)) {
       elements *= index.numel();

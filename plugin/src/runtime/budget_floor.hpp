@@ -32,8 +32,8 @@ class BudgetFloor {
   using Bytes = std::int64_t;
 
   static constexpr int kChecks = 2;  // steps that have to hold
-  // More steps, after the one that went over: two of them may go over, too; the third is the last
-  // one that may begin, and is refused as it does.
+  // Steps after the one that went over. Two of them may go over too. The third is refused as it
+  // begins.
   static constexpr int kMostOver = 3;
   static constexpr int kMostParts = 4;  // steps that may be parts of one
   static constexpr int kSettledPercent = 1;

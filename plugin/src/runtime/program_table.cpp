@@ -123,7 +123,7 @@ const Program* ProgramTable::current() const {
   return known != programs_.end() ? &known->second : nullptr;
 }
 
-// Where each step is a program of its own most are not planned for, and nothing is known of them.
+// A run may have a new program in each step. Most of these are never planned, and stay unknown.
 ProgramTable::Programs::const_iterator ProgramTable::mostRun(const Planned& takes) const {
   std::tuple<bool, std::int64_t> most;
   const auto known = [](const Program& program) { return program.plain_peak_bytes > 0; };

@@ -32,7 +32,7 @@ class TakenSteps {
   struct Measure {
     std::uint64_t program = 0;    // 0: there is none
     std::int64_t from_step = -1;  // of the process
-    bool has_plan = false;        // else also those of which nobody knows the program
+    bool has_plan = false;        // false: steps of unknown programs count too
   };
   // What a step takes, wherever it is told: the medians of these among the last 120 steps of the
   // process; of all 120 where there is none among them. Nothing: no step has ended.
