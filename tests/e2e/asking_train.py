@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from tiny_train import Batches, Net
 
-STEPS = 22
+STEPS = 23  # the last one ends with the program only
 LOOK_AT, CHANGE_AT, PAUSE_AT, RESUME_AT, TRACE_AT = 6, 8, 13, 16, 19
 
 

@@ -198,7 +198,9 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   if (info ==
       nullptr) {  // a custom Function, whose forward runs without gradients: a compiled graph
     if (elsewhere) run->noteOtherLane(call.inputs());
-    if (recording && !elsewhere && !underTransform()) state.steps.open(call.inputs());
+    // torch tells detach() a second time, without its schema: that begins nothing.
+    if (recording && !elsewhere && !underTransform() && !isNamed(call, "detach"))
+      state.steps.open(call.inputs());
     return nullptr;
   }
   if (looksInside(*info)) return nullptr;
