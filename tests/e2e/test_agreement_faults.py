@@ -166,6 +166,7 @@ def test_a_rank_without_the_plugin_costs_the_others_a_time_out(
 # --- Ranks that are not alike ---------------------------------------------------------------------
 
 
+@pytest.mark.nightly  # tests/plugin/job/job_agreement_test.cpp stands for it
 def test_ranks_with_other_versions_are_named(plain: Finished, tmp_path: Path) -> None:
     done = run_until_over(with_fault("other-version"), PATIENT, tmp_path)
     trained(done, plain)
@@ -231,6 +232,7 @@ def test_ranks_whose_store_stands_still_train_on_and_end(plain: Finished, tmp_pa
         assert done.said(told), done.output
 
 
+@pytest.mark.nightly  # of two: test_job_plan.py
 def test_four_ranks_exchange_little(tmp_path: Path) -> None:
     # Two layers each, and three on the last, as of two ranks; but up to four microbatches at once.
     variables = PATIENT | {"EBBTIDE_BUDGET": "10MiB"}

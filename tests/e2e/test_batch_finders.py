@@ -63,6 +63,7 @@ def test_twice_as_much_does_not_train_by_its_own_start(tmp_path: Path) -> None:
     assert needs(result["errors"][0]) > 40
 
 
+@pytest.mark.nightly  # the one that halves it stands for it
 def test_one_that_doubles_the_batch_ends_there_too(tmp_path: Path) -> None:
     """Two sizes have held the budget: the third fails in its first step, and that is no verdict."""
     done = run(script(PROGRAM, "grow", "--rows", "512"), BUDGET, tmp_path / "grown").succeeded()

@@ -198,6 +198,7 @@ def test_the_json_of_one_job_is_at_the_top_too(runs: Runs) -> None:
     assert set(told) == {"job_id", "ranks"}
 
 
+@pytest.mark.nightly  # the one of a rank beside others stands for it
 def test_a_hung_rank_holds_up_no_other_job(runs: Runs) -> None:
     """One rank of each of two jobs never answers. Both jobs are asked at once. The limit leaves the
     other ranks time on a busy machine."""

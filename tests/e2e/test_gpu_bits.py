@@ -52,10 +52,8 @@ AMPLE = {
 }
 EVERY_TIME = {  # for convolutions and batch norm stands a program of test_gpu_replays.py
     "training_programs.mlp",  # offloads
-    "training_programs.transformer_in_bf16",  # cuDNN's attention, autocast
     "training_programs.with_a_graph",
-    "model_programs.gpt2",  # efficient attention, dropout
-    "step_programs.flash_without_dropout",
+    "step_programs.flash_without_dropout",  # attention
     "device_programs.graphed_callables",  # a warm-up on a stream of its own
 }
 

@@ -19,7 +19,7 @@ def planned(done: Finished) -> bool:
     return done.report["recomputed_ops"] + done.report["decoded_values"] > 0
 
 
-@pytest.mark.parametrize("name", nightly_but({"written_by_numpy", "two_late"}, OWN))
+@pytest.mark.parametrize("name", nightly_but({"written_by_numpy"}, OWN))
 def test_loops_without_a_visible_end_get_a_plan(name: str, tmp_path: Path) -> None:
     baseline = measure(hinted(name, "each"), tmp_path)
     expected = without_times(baseline.plain)

@@ -13,6 +13,7 @@ SIZE = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 60".spli
 PIPELINE = settled(EXAMPLE, *SIZE, ranks=2)
 # The same. Under a budget each rank also waits until the first round has an outcome.
 AGREEING = script("tests/e2e/agreed.py", "1", EXAMPLE, *SIZE, ranks=2)
+FEW_STEPS = [*SIZE[:-1], "24"]
 USED = r"\[ebbtide rank (\d)\] debug: the job's plan of round 1 is used from step (\d+) on"
 OWN = r"\[ebbtide rank (\d)\] debug: round 1 came to no plan: the ranks' own plans make"
 
@@ -31,8 +32,10 @@ def train(program: Program, budget: str, folder: Path) -> Finished:
 @pytest.mark.skipif(
     os.cpu_count() < 2, reason="on one processor nothing is hidden: ranks keep their own plans"
 )
-def test_all_ranks_switch_at_one_step_or_none_does(baseline: Baseline, tmp_path: Path) -> None:
-    done = train(AGREEING, by_rank(baseline.rank_budgets(0.5)), tmp_path)
+def test_all_ranks_switch_at_one_step_or_none_does(tmp_path: Path) -> None:
+    baseline = measure(settled(EXAMPLE, *FEW_STEPS, ranks=2), tmp_path)
+    agreeing = script("tests/e2e/agreed.py", "1", EXAMPLE, *FEW_STEPS, ranks=2)
+    done = train(agreeing, by_rank(baseline.rank_budgets(0.5)), tmp_path / "budgeted")
     # Which plan is quicker is measured: on a busy machine it may be the ranks' own. That all switch
     # is the nightly test's below, whose plan for the job is far quicker.
     used, own = re.findall(USED, done.output), re.findall(OWN, done.output)

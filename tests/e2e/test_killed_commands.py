@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from processes import TIMEOUT_SECONDS, Program, environment, script
 from test_prove import EBBTIDE
+from tiers import nightly_but
 from warm_interpreter import heed_interrupts
 
 VERBS = {"prove": "fit", "fit": "prove"}  # each with the one that starts next
@@ -102,7 +103,7 @@ def check_killed(
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", nightly_but({"fit"}, VERBS))
 def test_what_it_started_ends_with_it(verb: str, tmp_path: Path) -> None:
     """The shell, its two children, and what the verb itself has between them."""
     check_killed(verb, tmp_path, ["sh", "-c", STARTS], (tmp_path / "begun").exists, least=4)

@@ -233,6 +233,7 @@ def start_ranks(variables: dict[str, str], folder: Path) -> list[Rank]:
     ]
 
 
+@pytest.mark.nightly  # the whole of the job, twice
 def test_a_rank_outlives_one_that_was_killed_as_it_does_without_us(
     baseline: Baseline, tmp_path: Path
 ) -> None:

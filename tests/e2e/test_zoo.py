@@ -10,7 +10,6 @@ from tiers import nightly_but
 
 # Of each family that no other training of ./dev test stands for.
 EVERY_TIME = {
-    "transformer_models.gpt2_eager",
     "other_models.gan",
     "precision_programs.autocast_bf16",
     "randomness_programs.generators",
