@@ -1,4 +1,4 @@
-#include "runtime/active_plans.hpp"
+#include "runtime/programs/active_plans.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/advised_stop.hpp"
+#include "runtime/budget/advised_stop.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/base_growth.hpp"
+#include "runtime/budget/base_growth.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/budget_check.hpp"
+#include "runtime/budget/budget_check.hpp"
 
 #include <gtest/gtest.h>
 

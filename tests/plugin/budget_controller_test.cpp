@@ -1,4 +1,4 @@
-#include "runtime/budget_controller.hpp"
+#include "runtime/budget/budget_controller.hpp"
 
 #include "judged_run.hpp"
 

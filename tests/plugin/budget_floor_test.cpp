@@ -1,4 +1,4 @@
-#include "runtime/budget_floor.hpp"
+#include "runtime/budget/budget_floor.hpp"
 
 #include <gtest/gtest.h>
 

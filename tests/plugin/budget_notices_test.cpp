@@ -1,4 +1,4 @@
-#include "runtime/budget_notices.hpp"
+#include "runtime/budget/budget_notices.hpp"
 
 #include "judged_budget.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/budget_outlook.hpp"
+#include "runtime/budget/budget_outlook.hpp"
 
 #include <chrono>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "runtime/budget_refusal.hpp"
+#include "runtime/budget/budget_refusal.hpp"
 
 #include "judged_budget.hpp"
 

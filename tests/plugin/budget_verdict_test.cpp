@@ -1,4 +1,4 @@
-#include "runtime/budget_verdict.hpp"
+#include "runtime/budget/budget_verdict.hpp"
 
 #include <cstdint>
 #include <limits>

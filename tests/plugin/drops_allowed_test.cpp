@@ -1,4 +1,4 @@
-#include "runtime/drops_allowed.hpp"
+#include "runtime/budget/drops_allowed.hpp"
 
 #include "ebbtide/allocator/host_address_space.hpp"
 #include "judged_run.hpp"

@@ -1,5 +1,5 @@
 // A process that ends in the midst of its program.
-#include "runtime/early_end.hpp"
+#include "runtime/run/early_end.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "runtime/eviction_costs.hpp"
+#include "runtime/budget/eviction_costs.hpp"
 
 #include <gtest/gtest.h>
 

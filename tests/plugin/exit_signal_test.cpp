@@ -1,4 +1,4 @@
-#include "runtime/exit_signal.hpp"
+#include "runtime/run/exit_signal.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

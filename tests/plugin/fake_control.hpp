@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/run_control.hpp"
+#include "runtime/run/run_control.hpp"
 
 namespace ebbtide::plugin::test {
 

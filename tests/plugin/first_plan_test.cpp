@@ -1,4 +1,4 @@
-#include "runtime/first_plan.hpp"
+#include "runtime/programs/first_plan.hpp"
 
 #include <gtest/gtest.h>
 

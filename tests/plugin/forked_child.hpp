@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "runtime/run_life.hpp"
+#include "runtime/run/run_life.hpp"
 
 namespace ebbtide::plugin::test {
 

@@ -1,7 +1,7 @@
-#include "runtime/grown_base.hpp"
+#include "runtime/budget/grown_base.hpp"
 
 #include "judged_run.hpp"
-#include "runtime/told_budgets.hpp"
+#include "runtime/budget/told_budgets.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/host_outage.hpp"
+#include "runtime/budget/host_outage.hpp"
 
 #include "forked_child.hpp"
 #include "judged_run.hpp"

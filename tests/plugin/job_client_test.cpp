@@ -1,4 +1,4 @@
-#include "runtime/job_client.hpp"
+#include "runtime/planning/job_client.hpp"
 
 #include <gtest/gtest.h>
 

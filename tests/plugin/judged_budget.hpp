@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "judged_run.hpp"
-#include "runtime/budget_refusal.hpp"
-#include "runtime/grown_base.hpp"
-#include "runtime/told_budgets.hpp"
+#include "runtime/budget/budget_refusal.hpp"
+#include "runtime/budget/grown_base.hpp"
+#include "runtime/budget/told_budgets.hpp"
 
 namespace ebbtide::plugin::test {
 

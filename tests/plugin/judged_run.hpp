@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/judged_run.hpp"
+#include "runtime/budget/judged_run.hpp"
 
 namespace ebbtide::plugin::test {
 

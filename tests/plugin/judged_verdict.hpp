@@ -6,7 +6,7 @@
 
 #include "ebbtide/scheduler/graph_builder.hpp"
 #include "judged_run.hpp"
-#include "runtime/budget_verdict.hpp"
+#include "runtime/budget/budget_verdict.hpp"
 
 namespace ebbtide::plugin::test {
 

@@ -1,4 +1,4 @@
-#include "runtime/measured_budget.hpp"
+#include "runtime/budget/measured_budget.hpp"
 
 #include <gtest/gtest.h>
 

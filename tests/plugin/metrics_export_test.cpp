@@ -1,4 +1,4 @@
-#include "runtime/metrics_export.hpp"
+#include "runtime/output/metrics_export.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

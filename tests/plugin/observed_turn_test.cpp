@@ -1,4 +1,4 @@
-#include "runtime/observed_turn.hpp"
+#include "runtime/steps/observed_turn.hpp"
 
 #include <gtest/gtest.h>
 

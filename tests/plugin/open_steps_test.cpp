@@ -1,4 +1,4 @@
-#include "runtime/open_steps.hpp"
+#include "runtime/steps/open_steps.hpp"
 
 #include <gtest/gtest.h>
 

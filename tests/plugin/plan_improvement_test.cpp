@@ -1,4 +1,4 @@
-#include "runtime/plan_improvement.hpp"
+#include "runtime/programs/plan_improvement.hpp"
 
 #include <gtest/gtest.h>
 

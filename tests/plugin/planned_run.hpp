@@ -6,13 +6,13 @@
 
 #include "fake_control.hpp"
 #include "judged_run.hpp"
-#include "runtime/drops_allowed.hpp"
-#include "runtime/host_outage.hpp"
+#include "runtime/budget/drops_allowed.hpp"
+#include "runtime/budget/host_outage.hpp"
+#include "runtime/output/run_lines.hpp"
+#include "runtime/programs/steps_so_far.hpp"
 #include "runtime/rank_in_job.hpp"
-#include "runtime/run_life.hpp"
-#include "runtime/run_lines.hpp"
+#include "runtime/run/run_life.hpp"
 #include "runtime/step_planning.hpp"
-#include "runtime/steps_so_far.hpp"
 
 namespace ebbtide::plugin::test {
 

@@ -1,4 +1,4 @@
-#include "runtime/planning_service.hpp"
+#include "runtime/planning/planning_service.hpp"
 
 #include <gtest/gtest.h>
 

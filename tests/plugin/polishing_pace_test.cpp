@@ -1,4 +1,4 @@
-#include "runtime/polishing_pace.hpp"
+#include "runtime/planning/polishing_pace.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/processor_time.hpp"
-#include "runtime/planning_allowance.hpp"
+#include "runtime/planning/planning_allowance.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/polishing.hpp"
+#include "runtime/planning/polishing.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/planning_thread.hpp"
+#include "runtime/planning/planning_thread.hpp"
 
 namespace ebbtide::plugin {
 namespace {

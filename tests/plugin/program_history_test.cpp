@@ -1,4 +1,4 @@
-#include "runtime/program_history.hpp"
+#include "runtime/programs/program_history.hpp"
 
 #include <gtest/gtest.h>
 

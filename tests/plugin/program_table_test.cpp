@@ -1,4 +1,4 @@
-#include "runtime/program_table.hpp"
+#include "runtime/programs/program_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/program.hpp"
+#include "runtime/programs/program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/rank_budget.hpp"
+#include "runtime/budget/rank_budget.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/rank_discovery.hpp"
+#include "runtime/run/rank_discovery.hpp"
 
 #include <gtest/gtest.h>
 

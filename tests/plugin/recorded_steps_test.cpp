@@ -1,4 +1,4 @@
-#include "runtime/recorded_steps.hpp"
+#include "runtime/steps/recorded_steps.hpp"
 
 #include <gtest/gtest.h>
 

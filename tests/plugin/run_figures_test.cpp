@@ -1,4 +1,4 @@
-#include "runtime/run_figures.hpp"
+#include "runtime/run/run_figures.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/run_files.hpp"
+#include "runtime/run/run_files.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

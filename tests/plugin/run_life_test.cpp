@@ -1,4 +1,4 @@
-#include "runtime/run_life.hpp"
+#include "runtime/run/run_life.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

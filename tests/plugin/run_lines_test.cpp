@@ -1,9 +1,9 @@
-#include "runtime/run_lines.hpp"
+#include "runtime/output/run_lines.hpp"
 
 #include <gtest/gtest.h>
 
 #include "forked_child.hpp"
-#include "runtime/planning_service.hpp"
+#include "runtime/planning/planning_service.hpp"
 
 namespace ebbtide::plugin {
 namespace {

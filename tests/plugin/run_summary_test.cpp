@@ -1,4 +1,4 @@
-#include "runtime/run_summary.hpp"
+#include "runtime/run/run_summary.hpp"
 
 #include <gtest/gtest.h>
 

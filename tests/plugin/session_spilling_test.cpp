@@ -1,7 +1,7 @@
 // What a session says of a disk that takes nothing.
 #include "controlled_session.hpp"
 #include "out_of_memory/live_shares.hpp"
-#include "runtime/out_of_memory_text.hpp"
+#include "runtime/budget/out_of_memory_text.hpp"
 
 namespace ebbtide::plugin {
 namespace {

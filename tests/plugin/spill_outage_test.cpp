@@ -1,4 +1,4 @@
-#include "runtime/spill_outage.hpp"
+#include "runtime/budget/spill_outage.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/spilling_notice.hpp"
+#include "runtime/budget/spilling_notice.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/stage_budget.hpp"
+#include "runtime/budget/stage_budget.hpp"
 
 #include <gtest/gtest.h>
 

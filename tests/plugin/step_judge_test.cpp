@@ -1,4 +1,4 @@
-#include "runtime/step_judge.hpp"
+#include "runtime/programs/step_judge.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/steps_to_record.hpp"
+#include "runtime/steps/steps_to_record.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/taken_steps.hpp"
+#include "runtime/steps/taken_steps.hpp"
 
 #include <gtest/gtest.h>
 

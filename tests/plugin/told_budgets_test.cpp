@@ -1,4 +1,4 @@
-#include "runtime/told_budgets.hpp"
+#include "runtime/budget/told_budgets.hpp"
 
 #include "judged_budget.hpp"
 

@@ -14,8 +14,8 @@
 #include "control/program_needs.hpp"
 #include "plan/budget_curve.hpp"
 #include "plan/plan_search.hpp"
+#include "runtime/run/session_guard.hpp"
 #include "runtime/run_view.hpp"
-#include "runtime/session_guard.hpp"
 
 namespace ebbtide::plugin {
 

@@ -11,8 +11,8 @@
 
 #include "ebbtide/scheduler/trace.hpp"
 #include "plan/plan.hpp"
-#include "runtime/budget_controller.hpp"
-#include "runtime/recorded_steps.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/steps/recorded_steps.hpp"
 #include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {

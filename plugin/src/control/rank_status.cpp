@@ -6,7 +6,7 @@
 
 #include "ebbtide/metrics/or_null.hpp"
 #include "plan/plan_picture.hpp"
-#include "runtime/run_json.hpp"
+#include "runtime/output/run_json.hpp"
 
 namespace ebbtide::plugin {
 namespace {

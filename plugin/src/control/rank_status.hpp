@@ -11,8 +11,8 @@
 #include "ebbtide/allocator/device_memory.hpp"
 #include "observe/executor_counters.hpp"
 #include "plan/plan.hpp"
-#include "runtime/recent_steps.hpp"
-#include "runtime/run_figures.hpp"
+#include "runtime/run/run_figures.hpp"
+#include "runtime/steps/recent_steps.hpp"
 
 namespace ebbtide::plugin {
 

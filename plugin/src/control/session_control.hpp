@@ -26,9 +26,9 @@
 #include "ebbtide/metrics/routes.hpp"
 #include "ebbtide/scheduler/budget_form.hpp"
 #include "plan/plan_picture.hpp"
-#include "runtime/recorded_steps.hpp"
-#include "runtime/run_control.hpp"
+#include "runtime/run/run_control.hpp"
 #include "runtime/run_view.hpp"
+#include "runtime/steps/recorded_steps.hpp"
 
 namespace ebbtide::plugin {
 

@@ -17,7 +17,7 @@
 #include "hooks/recorder.hpp"
 #include "nccl/nccl_side.hpp"
 #include "record/replay_errors.hpp"
-#include "runtime/early_end.hpp"
+#include "runtime/run/early_end.hpp"
 #include "runtime/session.hpp"
 #include "version.hpp"
 

@@ -10,7 +10,7 @@
 #include "execute/traced_scope.hpp"
 #include "execute/unreadable_spill.hpp"
 #include "record/replay_errors.hpp"
-#include "runtime/run_life.hpp"
+#include "runtime/run/run_life.hpp"
 
 namespace ebbtide::plugin {
 namespace {

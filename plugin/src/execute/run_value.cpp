@@ -3,7 +3,7 @@
 #include <exception>
 #include <string>
 
-#include "runtime/run_lines.hpp"
+#include "runtime/output/run_lines.hpp"
 
 namespace ebbtide::plugin {
 

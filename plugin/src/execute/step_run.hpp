@@ -24,7 +24,7 @@
 #include "execute/value_recorder.hpp"
 #include "execute/write_protection.hpp"
 #include "out_of_memory/live_shares.hpp"
-#include "runtime/open_steps.hpp"
+#include "runtime/steps/open_steps.hpp"
 
 namespace ebbtide::plugin {
 

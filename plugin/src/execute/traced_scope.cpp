@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/thread_scopes.hpp"
-#include "runtime/run_life.hpp"
+#include "runtime/run/run_life.hpp"
 
 #ifdef EBBTIDE_NVTX
 #include <nvtx3/nvToolsExt.h>

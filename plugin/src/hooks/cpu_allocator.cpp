@@ -15,7 +15,7 @@
 #include "hooks/recorder.hpp"
 #include "hooks/thread_state.hpp"
 #include "memory/dropped_blocks.hpp"
-#include "runtime/out_of_memory_text.hpp"
+#include "runtime/budget/out_of_memory_text.hpp"
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {

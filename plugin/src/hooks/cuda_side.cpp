@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/own_folder.hpp"
-#include "runtime/run_lines.hpp"
+#include "runtime/output/run_lines.hpp"
 
 namespace ebbtide::plugin {
 namespace {

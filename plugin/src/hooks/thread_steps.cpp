@@ -13,7 +13,7 @@
 #include "hooks/cuda_side.hpp"
 #include "nccl/nccl_side.hpp"
 #include "record/replay_errors.hpp"
-#include "runtime/early_end.hpp"
+#include "runtime/run/early_end.hpp"
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {

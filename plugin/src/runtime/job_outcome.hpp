@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/budget_controller.hpp"
-#include "runtime/job_client.hpp"
-#include "runtime/metrics_export.hpp"
-#include "runtime/planning_service.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/output/metrics_export.hpp"
+#include "runtime/planning/job_client.hpp"
+#include "runtime/planning/planning_service.hpp"
 #include "runtime/step_planning.hpp"
 
 namespace ebbtide::plugin {

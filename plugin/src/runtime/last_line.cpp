@@ -7,7 +7,7 @@
 
 #include "config/rank_socket.hpp"
 #include "ebbtide/metrics/ask_ranks.hpp"
-#include "runtime/run_summary.hpp"
+#include "runtime/run/run_summary.hpp"
 
 namespace ebbtide::plugin {
 namespace {

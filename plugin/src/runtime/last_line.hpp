@@ -1,10 +1,10 @@
 // The line that a run ends with. Torch-free.
 #pragma once
 
-#include "runtime/budget_controller.hpp"
-#include "runtime/run_lines.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/output/run_lines.hpp"
+#include "runtime/programs/steps_so_far.hpp"
 #include "runtime/step_planning.hpp"
-#include "runtime/steps_so_far.hpp"
 
 namespace ebbtide::plugin {
 

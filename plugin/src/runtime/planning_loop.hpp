@@ -9,15 +9,15 @@
 #include <string>
 #include <utility>
 
-#include "runtime/budget_controller.hpp"
-#include "runtime/planning_service.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/output/run_lines.hpp"
+#include "runtime/output/run_outputs.hpp"
+#include "runtime/planning/planning_service.hpp"
+#include "runtime/programs/steps_so_far.hpp"
 #include "runtime/rank_in_job.hpp"
-#include "runtime/run_control.hpp"
-#include "runtime/run_life.hpp"
-#include "runtime/run_lines.hpp"
-#include "runtime/run_outputs.hpp"
+#include "runtime/run/run_control.hpp"
+#include "runtime/run/run_life.hpp"
 #include "runtime/step_planning.hpp"
-#include "runtime/steps_so_far.hpp"
 
 namespace ebbtide::plugin {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "runtime/budget_controller.hpp"
-#include "runtime/metrics_export.hpp"
-#include "runtime/rank_discovery.hpp"
-#include "runtime/run_control.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/output/metrics_export.hpp"
+#include "runtime/run/rank_discovery.hpp"
+#include "runtime/run/run_control.hpp"
 
 namespace ebbtide::plugin {
 

@@ -11,12 +11,12 @@
 
 #include <string>
 
-#include "runtime/job_client.hpp"
 #include "runtime/job_outcome.hpp"
-#include "runtime/rank_discovery.hpp"
+#include "runtime/output/run_lines.hpp"
+#include "runtime/planning/job_client.hpp"
 #include "runtime/rank_identity.hpp"
-#include "runtime/run_life.hpp"
-#include "runtime/run_lines.hpp"
+#include "runtime/run/rank_discovery.hpp"
+#include "runtime/run/run_life.hpp"
 
 namespace ebbtide::plugin {
 

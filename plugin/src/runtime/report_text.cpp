@@ -5,8 +5,8 @@
 
 #include "ebbtide/metrics/or_null.hpp"
 #include "nccl/nccl_side.hpp"
-#include "runtime/run_json.hpp"
-#include "runtime/shown_plan.hpp"
+#include "runtime/budget/shown_plan.hpp"
+#include "runtime/output/run_json.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "runtime/budget_controller.hpp"
-#include "runtime/job_client.hpp"
-#include "runtime/steps_so_far.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/planning/job_client.hpp"
+#include "runtime/programs/steps_so_far.hpp"
 #include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {

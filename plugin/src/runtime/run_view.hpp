@@ -10,10 +10,10 @@
 
 #include "device/gpu_identity.hpp"
 #include "plan/plan.hpp"
-#include "runtime/recent_steps.hpp"
-#include "runtime/recorded_steps.hpp"
-#include "runtime/run_figures.hpp"
-#include "runtime/shown_plan.hpp"
+#include "runtime/budget/shown_plan.hpp"
+#include "runtime/run/run_figures.hpp"
+#include "runtime/steps/recent_steps.hpp"
+#include "runtime/steps/recorded_steps.hpp"
 
 namespace ebbtide::plugin {
 

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <utility>
 
-#include "runtime/early_end.hpp"
-#include "runtime/exit_signal.hpp"
+#include "runtime/budget/shown_plan.hpp"
 #include "runtime/last_line.hpp"
 #include "runtime/report_text.hpp"
-#include "runtime/shown_plan.hpp"
+#include "runtime/run/early_end.hpp"
+#include "runtime/run/exit_signal.hpp"
 
 namespace ebbtide::plugin {
 namespace {

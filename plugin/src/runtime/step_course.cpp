@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "ebbtide/scheduler/graph_builder.hpp"
-#include "runtime/shown_plan.hpp"
-#include "runtime/step_judge.hpp"
+#include "runtime/budget/shown_plan.hpp"
+#include "runtime/programs/step_judge.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -12,19 +12,19 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/budget_controller.hpp"
-#include "runtime/drops_allowed.hpp"
-#include "runtime/host_outage.hpp"
-#include "runtime/late_backwards.hpp"
-#include "runtime/planning_service.hpp"
-#include "runtime/run_control.hpp"
-#include "runtime/run_lines.hpp"
-#include "runtime/run_outputs.hpp"
-#include "runtime/step_events.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/budget/drops_allowed.hpp"
+#include "runtime/budget/host_outage.hpp"
+#include "runtime/output/run_lines.hpp"
+#include "runtime/output/run_outputs.hpp"
+#include "runtime/planning/planning_service.hpp"
+#include "runtime/programs/steps_so_far.hpp"
+#include "runtime/run/run_control.hpp"
 #include "runtime/step_planning.hpp"
-#include "runtime/step_start.hpp"
-#include "runtime/step_summary.hpp"
-#include "runtime/steps_so_far.hpp"
+#include "runtime/steps/late_backwards.hpp"
+#include "runtime/steps/step_events.hpp"
+#include "runtime/steps/step_start.hpp"
+#include "runtime/steps/step_summary.hpp"
 
 namespace ebbtide::plugin {
 

@@ -9,8 +9,8 @@
 #include "base/no_budget.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "plan/plan_picture.hpp"
-#include "runtime/plan_improvement.hpp"
-#include "runtime/shown_plan.hpp"
+#include "runtime/budget/shown_plan.hpp"
+#include "runtime/programs/plan_improvement.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -19,11 +19,11 @@
 #include "ebbtide/scheduler/activation_shares.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
-#include "runtime/budget_controller.hpp"
-#include "runtime/budget_outlook.hpp"
-#include "runtime/host_outage.hpp"
-#include "runtime/job_client.hpp"
-#include "runtime/planning_service.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/budget/budget_outlook.hpp"
+#include "runtime/budget/host_outage.hpp"
+#include "runtime/planning/job_client.hpp"
+#include "runtime/planning/planning_service.hpp"
 #include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {

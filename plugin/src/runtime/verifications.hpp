@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "plan/plan.hpp"
-#include "runtime/budget_controller.hpp"
-#include "runtime/host_outage.hpp"
-#include "runtime/planning_service.hpp"
-#include "runtime/steps_so_far.hpp"
+#include "runtime/budget/budget_controller.hpp"
+#include "runtime/budget/host_outage.hpp"
+#include "runtime/planning/planning_service.hpp"
+#include "runtime/programs/steps_so_far.hpp"
 #include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {

@@ -1,0 +1,45 @@
+#include "runtime/output/run_json.hpp"
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace ebbtide::plugin {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kTimelinePoints = 2000;
+
+}  // namespace
+
+json planSummary(const Plan* plan, std::int64_t active_from_step) {
+  if (plan == nullptr) return nullptr;
+  return {{"planner", plan->planner},
+          {"asked", plan->asked},
+          {"note", plan->note.empty() ? json() : json(plan->note)},
+          {"predicted_peak_bytes", plan->predicted_peak_bytes},
+          {"overhead_ratio", plan->overhead_ratio},
+          {"recomputed_ops", plan->replays},
+          {"replays_ahead", plan->replays_ahead},
+          {"decoded_values", plan->decodes},
+          {"offloaded_values", plan->host_fetches},
+          {"offloaded_bytes", plan->host_bytes},
+          {"active_from_step", active_from_step < 0 ? json() : json(active_from_step)},
+          {"plan_seconds", plan->plan_seconds}};
+}
+
+json timelineJson(const RunFigures::Timeline& timeline) {
+  json seconds = json::array(), live = json::array(), mapped = json::array();
+  for (const RunFigures::Moment& moment : RunFigures::thinned(timeline, kTimelinePoints)) {
+    seconds.push_back(moment.seconds);
+    live.push_back(moment.live_bytes);
+    mapped.push_back(moment.mapped_bytes);
+  }
+  const bool recorded = !timeline.empty() && timeline.front().mapped_bytes > 0;
+  return {{"seconds", std::move(seconds)},
+          {"live_bytes", std::move(live)},
+          {"mapped_bytes", recorded ? std::move(mapped) : json()}};
+}
+
+}  // namespace ebbtide::plugin
