@@ -1,4 +1,5 @@
-// The verbs of the program, one file each.
+// The verbs of the program. Those that change a run are in live/changes.cpp, those that print a
+// shell's files in shell/shell_verbs.cpp; each of the others has a file of its name.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -20,7 +20,7 @@
 #include "ebbtide/scheduler/budget_margins.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "memory/later_blocks.hpp"
-#include "memory/session_observer.hpp"
+#include "memory/step_observer.hpp"
 #include "memory/step_placement.hpp"
 
 namespace ebbtide::plugin {

@@ -129,7 +129,7 @@ void StepPlanning::plan(const RecordedStep& step, int budget_number) {
 // budget asks anew by itself.
 void StepPlanning::keepAsked(const Held&, std::uint64_t signature) {
   const auto known = run().programs.find(signature);
-  if (known != run().programs.end() && known->second.asked) known->second.replan = true;
+  if (known != run().programs.end() && known->second.asked) known->second.askUncounted();
 }
 
 void StepPlanning::planOnce(const RecordedStep& recorded, int budget_number) {
@@ -335,7 +335,7 @@ void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned
   Program& known = program->second;
   // While it was made a verification step found out, or a write to the host failed.
   if (trust_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
-    known.replan = true;
+    known.askUncounted();
     run().to_record.atLeast(2);
     return;
   }

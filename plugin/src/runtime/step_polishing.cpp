@@ -47,7 +47,7 @@ void StepPlanning::cutLate(const Held& held) {
   const auto known = run().programs.find(service_.improved(held)->signature);
   service_.cut(held);
   if (known == run().programs.end()) return;
-  if (std::exchange(known->second.awaits_search, false)) known->second.replan = true;
+  if (std::exchange(known->second.awaits_search, false)) known->second.askUncounted();
   run().to_record.atLeast(2);
 }
 
@@ -86,7 +86,7 @@ void StepPlanning::endSearch(const Held& held, int budget_number) {
   if (first == nullptr) return;
   const auto known = run().programs.find(first->signature);
   if (known == run().programs.end()) return;
-  if (known->second.plan == first || known->second.awaits_search) known->second.replan = true;
+  if (known->second.plan == first || known->second.awaits_search) known->second.askUncounted();
 }
 
 }  // namespace ebbtide::plugin

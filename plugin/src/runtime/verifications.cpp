@@ -48,7 +48,7 @@ void Verifications::planAnew(const Held& held, Program& known) {
     known.awaits_search = true;
     parts_.planning.need(held);
   } else if (first) {
-    known.replan = true;
+    known.askUncounted();
   } else {
     known.askAgain();
   }

@@ -16,10 +16,10 @@
 namespace ebbtide::plugin {
 
 struct Program {
-  // For one program, because its steps differed from the plan.
   static constexpr int kMostReplans = 4;
 
-  void askAgain();
+  void askAgain();  // its steps differ from their plan: kMostReplans times, then no more
+  void askUncounted() { replan = true; }  // for a reason that is not its steps'
   void forgetVerdict();  // it is planned, and its replays compared, as if it were a new one
   const std::shared_ptr<Plan>& planAt(std::int64_t step);  // that holds from then on
   // The only way in which a plan is put in force: with step `next`, the one that begins next, or

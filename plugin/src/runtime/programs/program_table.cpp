@@ -52,7 +52,8 @@ bool ProgramTable::dropPlans(const std::function<bool(const Plan&)>& does) {
     if (!now && !(known.later.plan && does(*known.later.plan))) continue;
     if (now) known.dropPlan();
     known.later.plan = nullptr;
-    known.replan = any = true;
+    known.askUncounted();
+    any = true;
   }
   return any;
 }

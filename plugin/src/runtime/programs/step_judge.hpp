@@ -1,4 +1,4 @@
-// StepJudge: what a step that is over says of its program: was its plan right, and is the program
+// verdictOn(): what a step that is over says of its program: was its plan right, and is the program
 // to be recorded, or planned, again? Reads what it is given, and changes nothing. Torch-free.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "memory/session_observer.hpp"
+#include "memory/step_observer.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
