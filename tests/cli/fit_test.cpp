@@ -31,12 +31,12 @@ RunReport report(int rank, std::int64_t needed, std::int64_t smallest) {
   RunReport one;
   one.path = "report-" + std::to_string(rank) + ".json";
   one.rank = rank;
-  one.steps = 3;
-  one.margins = kMargins;
-  one.needed_bytes = needed * kMiB;
-  one.smallest_feasible_bytes = smallest * kMiB;
-  one.plain_peak_bytes = 400 * kMiB;
-  one.whole_bytes = 1000 * kMiB;
+  one.steps.count = 3;
+  one.budget.margins = kMargins;
+  one.budget.needed_bytes = needed * kMiB;
+  one.budget.smallest_feasible_bytes = smallest * kMiB;
+  one.peaks.plain_bytes = 400 * kMiB;
+  one.budget.whole_bytes = 1000 * kMiB;
   return one;
 }
 
@@ -97,7 +97,7 @@ TEST(FitVerdict, ASmallerBudgetIsTriedWhereWhatIsNamedIsMuchMore) {
   // In whole MiB, as the run's variable has it: what is told as held was tried. 100 KiB more need
   // 200.1 MiB.
   std::vector<RunReport> odd = reports;
-  *odd[1].needed_bytes += 100 << 10;
+  *odd[1].budget.needed_bytes += 100 << 10;
   EXPECT_EQ(smallerBudgetToTry(odd, 220 * kMiB), 201 * kMiB);
   EXPECT_EQ(smallerBudgetToTry(odd, 207 * kMiB), std::nullopt);  // 201 is more than 200.8
 }
@@ -110,7 +110,7 @@ TEST(RecordedRun, FailsForOtherReasonsUnlessItTellsOfMemory) {
   run.folder = folder;
   run.asked_steps = 8;
   run.reports = {report(0, 90, 110)};  // of 3 steps
-  run.reports[0].violations = 0;
+  run.reports[0].budget.violations = 0;
   const auto fails = [&](const std::string& output) {
     std::ofstream(run.output()) << output;
     return run.failedForOtherReasons();
@@ -122,9 +122,9 @@ TEST(RecordedRun, FailsForOtherReasonsUnlessItTellsOfMemory) {
   EXPECT_FALSE(fails("MemoryError: std::bad_alloc\n"));
   run.end = {.why = RunEnd::Why::kLate, .number = 60};
   EXPECT_TRUE(fails("step 2\n"));
-  run.reports[0].violations = 1;
+  run.reports[0].budget.violations = 1;
   EXPECT_FALSE(fails("step 2\n"));
-  run.reports[0].violations = 0;
+  run.reports[0].budget.violations = 0;
   run.end = {};
   EXPECT_FALSE(fails("step 2\n"));  // the program was shorter
   std::filesystem::remove_all(folder);
@@ -132,15 +132,15 @@ TEST(RecordedRun, FailsForOtherReasonsUnlessItTellsOfMemory) {
 
 TEST(FitVerdict, NeedsTheDevicesMemoryForPercent) {
   RunReport one = report(0, 90, 110);
-  one.whole_bytes.reset();
+  one.budget.whole_bytes.reset();
   const RankBudgets budgets = RankBudgets::parse("B", "80%");
   EXPECT_THROW(budgetOf(one, budgets, "B"), std::invalid_argument);
 }
 
 TEST(FitVerdict, TakesBudgetsOfWhatAStepTakes) {
   RunReport one = report(0, 90, 110);
-  one.plain_peak_bytes = 400 * kMiB;
-  one.activation_bytes = 200 * kMiB;
+  one.peaks.plain_bytes = 400 * kMiB;
+  one.memory.activation_bytes = 200 * kMiB;
   const auto bytes = [&one](const std::string& text) {
     return budgetOf(one, RankBudgets::parse("B", text), "B");
   };
@@ -148,7 +148,7 @@ TEST(FitVerdict, TakesBudgetsOfWhatAStepTakes) {
   EXPECT_EQ(bytes("60%peak"), 240 * kMiB);
   EXPECT_EQ(bytes("none"), std::nullopt);
   EXPECT_THROW(bytes("auto"), std::invalid_argument);  // of a report without the figure
-  one.available_bytes = 700 * kMiB;
+  one.budget.available_bytes = 700 * kMiB;
   EXPECT_EQ(bytes("auto"), 700 * kMiB);
 }
 
@@ -191,21 +191,21 @@ TEST(FitVerdict, IsOfTheStepsAfterTheFirstWhereTheyNeedLess) {
   };
   run.reports = {report(0, 0, 0)};
   const std::int64_t later = floor + 4 * kMiB;  // that lie in no block
-  run.reports[0].needed_bytes = 2 * later;
-  run.reports[0].smallest_feasible_bytes = 3 * later;
+  run.reports[0].budget.needed_bytes = 2 * later;
+  run.reports[0].budget.smallest_feasible_bytes = 3 * later;
   record("trace-0-1.json");
-  record("trace-1-2.json");                                        // of another rank
-  EXPECT_EQ(reportsOfLaterSteps(run)[0].needed_bytes, 2 * later);  // no other step is known
+  record("trace-1-2.json");                                               // of another rank
+  EXPECT_EQ(reportsOfLaterSteps(run)[0].budget.needed_bytes, 2 * later);  // no other step is known
   record("trace-0-2.json");
   const RunReport one = reportsOfLaterSteps(run)[0];
-  EXPECT_EQ(one.needed_bytes, later);
+  EXPECT_EQ(one.budget.needed_bytes, later);
   EXPECT_EQ(judgeFit(run.reports[0], later), FitVerdict::kDoesNotFit);
   EXPECT_EQ(judgeFit(one, later), FitVerdict::kUnsure);
   EXPECT_EQ(judgeFit(one, floor), FitVerdict::kUnsure);  // blocks are never in what lies in none
   EXPECT_EQ(judgeFit(one, floor / 2), FitVerdict::kDoesNotFit);
   // Never more than all steps need together.
-  run.reports[0].needed_bytes = later - 1;
-  EXPECT_EQ(reportsOfLaterSteps(run)[0].needed_bytes, later - 1);
+  run.reports[0].budget.needed_bytes = later - 1;
+  EXPECT_EQ(reportsOfLaterSteps(run)[0].budget.needed_bytes, later - 1);
   std::filesystem::remove_all(folder);
 }
 
@@ -250,8 +250,8 @@ TEST(FitRuns, HaveTheUsersVariablesAndTheirOwn) {
 FitResult result(std::optional<bool> fits) {
   FitResult one;
   one.report = report(1, 90, 110);
-  one.report.activation_bytes = 300 * kMiB;
-  one.report.median_step_seconds = 0.5;
+  one.report.memory.activation_bytes = 300 * kMiB;
+  one.report.steps.median_seconds = 0.5;
   one.ranks = 2;
   if (fits) one.budget = FitBudget{"20%", 200 * kMiB};
   one.fits = fits;
@@ -279,7 +279,7 @@ TEST(FitResult, BeginsWithTheVerdict) {
 // 105 MiB are less than the 110 that were computed, and a run has held them.
 TEST(FitResult, OfAGpuTellsWhatOthersUse) {
   FitResult of_gpu = result(std::nullopt);
-  of_gpu.report.others_bytes = 690 * kMiB;
+  of_gpu.report.memory.others_bytes = 690 * kMiB;
   const std::string text = of_gpu.text();
   EXPECT_TRUE(text.starts_with(
       "smallest budget: EBBTIDE_BUDGET=110MiB (each step copies to the host)\nwithout a budget: "
@@ -304,7 +304,7 @@ TEST(FitResult, ABudgetThatARunHeldIsTheSmallest) {
 // 26 MiB are less than the 35 that were computed and than the 30 that do not fit.
 TEST(FitResult, SoIsASmallerOneThatARunHeld) {
   FitResult other = result(false);
-  other.report.smallest_feasible_bytes = 35 * kMiB;
+  other.report.budget.smallest_feasible_bytes = 35 * kMiB;
   other.budget = FitBudget{"22MiB", 22 * kMiB};
   other.held_bytes = 26 * kMiB;
   EXPECT_TRUE(other.text().starts_with("does not fit 22MiB: the smallest budget is 26MiB\n"))

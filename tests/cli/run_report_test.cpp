@@ -59,7 +59,7 @@ TEST_F(RunReportTest, ReadsWhatARunLeft) {
   EXPECT_DOUBLE_EQ(report.shareOfBudget().value(), 0.9);   // 900 of 1000
   EXPECT_DOUBLE_EQ(report.recomputeShare().value(), 0.2);  // 1 s of 10 steps of 0.5 s
   EXPECT_EQ(report.plan->planner, "greedy");
-  EXPECT_EQ(report.timeline.size(), 3U);
+  EXPECT_EQ(report.timeline.live.size(), 3U);
 }
 
 // A first step of 16 s and 9 of 0.5 s: 8.2 of 20.5 s; of ten median steps, 5 s, it would be 164 %.

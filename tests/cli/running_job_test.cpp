@@ -78,10 +78,10 @@ TEST_F(RunningJobTest, AsksAllRanksAndSkipsTheDead) {
   ASSERT_EQ(answers.size(), 3U);
   EXPECT_EQ(exitCodeOf(answers), kFeasible);
   // The made-up ranks: the second has no budget, the third is paused.
-  EXPECT_EQ(RankStatus::of(answers[0]).budget_bytes, std::int64_t{16} << 30);
-  EXPECT_EQ(RankStatus::of(answers[1]).budget_bytes, std::nullopt);
+  EXPECT_EQ(RankStatus::of(answers[0]).memory.budget_bytes, std::int64_t{16} << 30);
+  EXPECT_EQ(RankStatus::of(answers[1]).memory.budget_bytes, std::nullopt);
   EXPECT_EQ(RankStatus::of(answers[2]).state, "paused");
-  EXPECT_EQ(RankStatus::of(answers[0]).step_seconds.size(), 120U);
+  EXPECT_EQ(RankStatus::of(answers[0]).history.step_seconds.size(), 120U);
 }
 
 TEST_F(RunningJobTest, ARankThatHangsHoldsUpNobodyElse) {
@@ -189,9 +189,9 @@ TEST_F(RunningJobTest, OtherTypesThanPromisedAreNotKnown) {
       "\"history\":{\"step_seconds\":[1,\"a\",null,2]}}");
   const RankStatus status = RankStatus::of(answer);
   EXPECT_EQ(status.state, "x?[1m");
-  EXPECT_EQ(status.steps, std::nullopt);
-  EXPECT_EQ(status.peak_bytes, std::nullopt);
-  EXPECT_EQ(status.step_seconds, (std::vector<double>{1, 2}));
+  EXPECT_EQ(status.steps.count, std::nullopt);
+  EXPECT_EQ(status.memory.peak_bytes, std::nullopt);
+  EXPECT_EQ(status.history.step_seconds, (std::vector<double>{1, 2}));
 }
 
 TEST_F(RunningJobTest, RefusesATokenThatCouldBeAHeader) {

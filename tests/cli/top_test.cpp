@@ -28,14 +28,14 @@ RankStatus rankOf(int rank) {
   status.rank = rank;
   status.state = "training";
   status.host = "node";
-  status.steps = 12;
-  status.median_step_seconds = 0.1 * (rank + 1);
-  status.budget_bytes = 8 * kGiB;
-  status.live_bytes = 2 * kGiB;
-  status.peak_bytes = 4 * kGiB;
+  status.steps.count = 12;
+  status.steps.median_seconds = 0.1 * (rank + 1);
+  status.memory.budget_bytes = 8 * kGiB;
+  status.memory.live_bytes = 2 * kGiB;
+  status.memory.peak_bytes = 4 * kGiB;
   status.recompute_ratio = 0.042;
   status.violations = 0;
-  status.step_seconds = {0.1, 0.2, 0.1};
+  status.history.step_seconds = {0.1, 0.2, 0.1};
   return status;
 }
 
@@ -71,7 +71,7 @@ TEST(TopFrame, ShowsARankInEightyColumns) {
 TEST(TopFrame, WhatIsOverTheBudgetIsMarked) {
   TopModel model;
   RankStatus status = rankOf(0);
-  status.peak_bytes = 16 * kGiB;  // the scale: a budget of 8 GiB is its half
+  status.memory.peak_bytes = 16 * kGiB;  // the scale: a budget of 8 GiB is its half
   status.violations = 3;
   model.setRanks({status});
   const auto lines = topFrame(model, {.columns = 80, .lines = 24}, false);
@@ -84,10 +84,10 @@ TEST(TopFrame, WhatIsOverTheBudgetIsMarked) {
 TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
   TopModel model;
   RankStatus status = rankOf(0);
-  status.margin_bytes = 2 * kGiB;
+  status.memory.margin_bytes = 2 * kGiB;
   RankStatus without = status;
   without.rank = 1;
-  without.budget_bytes.reset();
+  without.memory.budget_bytes.reset();
   model.setRanks({status, without});
   auto lines = topFrame(model, {.columns = 80, .lines = 24}, false);
   EXPECT_EQ(lines[1].text().find("peaks 6.00 GiB of budgets 8.00 GiB; 1 without one: 4.00 GiB; "),
@@ -99,11 +99,11 @@ TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
   EXPECT_NE(lines[21].text().find("live 2.00 GiB, others 2.00 GiB"), std::string::npos);
   // 5 of 8 GiB are less than 6 of 8.
   RankStatus other = rankOf(2);
-  other.peak_bytes = 5 * kGiB;
+  other.memory.peak_bytes = 5 * kGiB;
   model.setRanks({other, status});
   model.press(letter('s'), 10);  // by memory
   EXPECT_EQ(model.rows().front().rank, 0);
-  status.margin_bytes = 12 * kGiB;  // the scale: 16 GiB; the budget is half, 9 cells
+  status.memory.margin_bytes = 12 * kGiB;  // the scale: 16 GiB; the budget is half, 9 cells
   model.setRanks({status});
   lines = topFrame(model, {.columns = 80, .lines = 24}, false);
   EXPECT_NE(lines[3].text().find(" ##==-----!!!!!!!! "), std::string::npos) << lines[3].text();
@@ -129,18 +129,18 @@ TEST(TopFrame, ARankWithoutAnAnswerSaysWhy) {
 TEST(TopFrame, FitsEveryScreen) {
   TopModel model = modelOf(40);
   std::vector<RankStatus> rows = model.rows();
-  rows[1].budget_bytes.reset();
+  rows[1].memory.budget_bytes.reset();
   rows[2] = {};
   rows[2].rank = 2;
   rows[2].problem = std::string(300, 'x');
-  rows[3].budget_bytes = INT64_MAX;
-  rows[4].peak_bytes = INT64_MAX;
-  rows[5].live_bytes = -5;
-  rows[6].median_step_seconds = 1e300;
+  rows[3].memory.budget_bytes = INT64_MAX;
+  rows[4].memory.peak_bytes = INT64_MAX;
+  rows[5].memory.live_bytes = -5;
+  rows[6].steps.median_seconds = 1e300;
   rows[7].recompute_ratio = 1e300;
-  rows[8].budget_bytes = 0;
-  rows[9].margin_bytes = INT64_MAX;
-  rows[10].margin_bytes = -5;
+  rows[8].memory.budget_bytes = 0;
+  rows[9].memory.margin_bytes = INT64_MAX;
+  rows[10].memory.margin_bytes = -5;
   for (std::size_t i = 0; i < 30; ++i) rows[i].job = std::string(i % 4 * 40, 'j');
   model.setRanks(rows);
   for (int columns = 0; columns <= 260; columns += columns < 90 ? 1 : 17) {
@@ -185,7 +185,7 @@ TopModel twoJobs() {
   TopModel model;
   std::vector<RankStatus> rows = {rankOf(0), rankOf(0), rankOf(1)};
   rows[0].job = "b";
-  rows[0].median_step_seconds = 0.3;
+  rows[0].steps.median_seconds = 0.3;
   rows[0].violations = 2;
   rows[1].job = rows[2].job = "a";
   model.setRanks(std::move(rows));

@@ -25,11 +25,11 @@ ProofLog log(const std::string& checksums, double seconds = 1,
 RunReport report(int rank = 0, std::optional<std::int64_t> planned_from = 2) {
   RunReport made;
   made.rank = rank;
-  made.budget_bytes = 250 * kMiB;
-  made.plain_peak_bytes = 412 * kMiB;
-  made.mapped_peak_bytes = 249 * kMiB;
+  made.budget.bytes = 250 * kMiB;
+  made.peaks.plain_bytes = 412 * kMiB;
+  made.peaks.mapped_bytes = 249 * kMiB;
   if (planned_from) made.plan.emplace();
-  made.first_planned_step = planned_from;
+  made.steps.first_planned = planned_from;
   return made;
 }
 
@@ -63,13 +63,13 @@ TEST(Verdict, IdenticalInOneLine) {
 // steps, 0 to 2, which had no plan, are the updates 1 to 6.
 TEST(Verdict, TellsStepsFromUpdates) {
   Evidence made = evidence({log("abcdefghijkl")}, {log("abcdefghijkl")});
-  made.reports[0].first_planned_step = 3;
+  made.reports[0].steps.first_planned = 3;
   for (const std::int64_t steps : {6, 7}) {
-    made.reports[0].steps = steps;
+    made.reports[0].steps.count = steps;
     EXPECT_EQ(judge(made).planned_from, 7);
   }
   for (const std::int64_t steps : {11, 12, 13}) {
-    made.reports[0].steps = steps;
+    made.reports[0].steps.count = steps;
     EXPECT_EQ(judge(made).planned_from, 4);
   }
 }
@@ -137,7 +137,7 @@ TEST(Verdict, TimesAreOfStepsThatFollowThePlan) {
   Evidence made = evidence({log("abcdefgh", 1)}, {log("abcdefgh", 9)});
   for (std::size_t i = 5; i < 8; ++i) made.bounded[0].updates[i].seconds = 1.5;
   // Step 5, from 0, ends with update 6, from 1.
-  made.reports[0].first_planned_step = 5;
+  made.reports[0].steps.first_planned = 5;
   EXPECT_DOUBLE_EQ(judge(made).timeRatio().value(), 1.5);
   EXPECT_EQ(judge(made).planned_from, 6);
 }
@@ -154,7 +154,7 @@ TEST(Verdict, TimesAreAgainstTheQuickerPlainRun) {
 
 TEST(Verdict, SaysWhereTooFewStepsFollowedAPlan) {
   Evidence made = evidence({log("abcdefgh", 1)}, {log("abcdefgh", 2)});
-  made.reports[0].first_planned_step = 6;  // two updates
+  made.reports[0].steps.first_planned = 6;  // two updates
   const Verdict verdict = judge(made);
   EXPECT_FALSE(verdict.planned_from.has_value());
   EXPECT_DOUBLE_EQ(verdict.timeRatio().value(), 2);
@@ -165,17 +165,17 @@ TEST(Verdict, SaysWhereTooFewStepsFollowedAPlan) {
 TEST(Verdict, CountsWhatOthersUseOfTheBudget) {
   Evidence made = evidence({log("abcdef")}, {log("abcdef")});
   made.reports = {report(0, std::nullopt)};
-  made.reports[0].budget_bytes = 1024 * kMiB;
-  made.reports[0].others_bytes = 690 * kMiB;
+  made.reports[0].budget.bytes = 1024 * kMiB;
+  made.reports[0].memory.others_bytes = 690 * kMiB;
   EXPECT_EQ(notesOf(judge(made)).find("nothing was dropped"), std::string::npos);
-  made.reports[0].budget_bytes = 2048 * kMiB;
+  made.reports[0].budget.bytes = 2048 * kMiB;
   EXPECT_NE(notesOf(judge(made)).find("a step needs 1.08 GiB"), std::string::npos);
 }
 
 TEST(Verdict, SaysThatNothingWasDropped) {
   Evidence made = evidence({log("abcdef")}, {log("abcdef")});
   made.reports = {report(0, std::nullopt)};
-  made.reports[0].budget_bytes = 1024 * kMiB;
+  made.reports[0].budget.bytes = 1024 * kMiB;
   EXPECT_EQ(notesOf(judge(made)),
             "nothing was dropped: a step needs 412.0 MiB and the budget is 1.00 GiB. Take a lower "
             "budget\n");
@@ -184,7 +184,7 @@ TEST(Verdict, SaysThatNothingWasDropped) {
 TEST(Verdict, SaysWhatReportsTellAgainstIt) {
   Evidence made = evidence({log("abcdef")}, {log("abcdef")});
   made.plain[0].skipped["torch.sparse_coo"] = 1;
-  made.reports[0].violations = 3;
+  made.reports[0].budget.violations = 3;
   made.reports[0].pass_through = true;
   EXPECT_EQ(notesOf(judge(made)),
             "rank 0 switched to pass-through: it trained as PyTorch alone, without the budget\n"
@@ -194,8 +194,8 @@ TEST(Verdict, SaysWhatReportsTellAgainstIt) {
 
 TEST(Verdict, FiguresAreOfTheRankThatNeedsMost) {
   Evidence made = evidence({log("abcd"), log("abcd", 1, 1)}, {log("abcd"), log("abcd", 1, 1)});
-  made.reports[0].plain_peak_bytes = 700 * kMiB;
-  made.reports[1].mapped_peak_bytes = 260 * kMiB;
+  made.reports[0].peaks.plain_bytes = 700 * kMiB;
+  made.reports[1].peaks.mapped_bytes = 260 * kMiB;
   EXPECT_NE(judge(made).line().find("700 → 260 MiB"), std::string::npos);
 }
 

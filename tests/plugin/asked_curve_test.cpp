@@ -13,15 +13,15 @@ class AskedCurveTest : public test::ControlledSession {
   using Shown = AskedCurve::Shown;
 
   AskedCurveTest() {
-    config_.planning_work = 100'000;  // nothing here depends on how good a plan is
+    config_.planning.work = 100'000;  // nothing here depends on how good a plan is
     begin();
   }
 
   // A run in which this step was recorded.
   static RunView runOf(const scheduler::Trace& trace, int budget_number = 0) {
     RunView run;
-    run.largest.trace = std::make_shared<const scheduler::Trace>(trace);
-    run.budget_number = budget_number;
+    run.steps.largest.trace = std::make_shared<const scheduler::Trace>(trace);
+    run.budget.number = budget_number;
     return run;
   }
   RunView run() const { return runOf(trace_); }
@@ -120,7 +120,7 @@ TEST_F(AskedCurveTest, WhatIsForgottenIsComputedAnew) {
 
 TEST_F(AskedCurveTest, OfARunThatEndsNoneIsBegun) {
   RunView ended = run();
-  ended.ended = true;
+  ended.process.ended = true;
   const Shown shown = show(ended);
   EXPECT_EQ(shown.state, "none");
   EXPECT_FALSE(shown.wakes);

@@ -13,7 +13,7 @@ class BudgetCheckTest : public testing::Test {
  protected:
   void budgets(const std::string& text, int rank = 0, int world_size = 2) {
     Config config;
-    config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", text);
+    config.budget.by_rank = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", text);
     config.rank = rank;
     config.world_size = world_size;
     config_.change(std::move(config));

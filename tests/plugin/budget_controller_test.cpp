@@ -11,8 +11,8 @@ class BudgetControllerTest : public test::JudgedRunTest {
 
   static Config withBudget() {
     Config config;
-    config.budget_bytes = kOwn;
-    config.budget_text = std::to_string(kOwn);
+    config.budget.bytes = kOwn;
+    config.budget.text = std::to_string(kOwn);
     return config;
   }
   BudgetControllerTest() : JudgedRunTest(withBudget()) {}
@@ -35,19 +35,19 @@ TEST_F(BudgetControllerTest, WhatIsAskedForHoldsWhenAStepBegins) {
 // Plans that were made for 64 MiB would go over 32. Those for 32 hold under 64.
 TEST_F(BudgetControllerTest, PlansOfALargerBudgetGo) {
   const Held held = guard_.hold();
-  programs_[1].plan = std::make_shared<Plan>();
+  programs_[1].in_force.plan = std::make_shared<Plan>();
   budget_.ask(held, std::to_string(kAsked));
   budget_.take(held);
-  EXPECT_EQ(programs_[1].plan, nullptr);
-  programs_[1].plan = std::make_shared<Plan>();
+  EXPECT_EQ(programs_[1].in_force.plan, nullptr);
+  programs_[1].in_force.plan = std::make_shared<Plan>();
   budget_.ask(held, std::to_string(kOwn));
   budget_.take(held);
-  EXPECT_NE(programs_[1].plan, nullptr);
+  EXPECT_NE(programs_[1].in_force.plan, nullptr);
 }
 
 TEST_F(BudgetControllerTest, PlansStayOverAPause) {
   const Held held = guard_.hold();
-  programs_[1].plan = std::make_shared<Plan>();
+  programs_[1].in_force.plan = std::make_shared<Plan>();
   budget_.pause(held, true);
   EXPECT_FALSE(budget_.paused());  // until a step begins
   EXPECT_EQ(budget_.modeName(held), "paused");
@@ -58,7 +58,7 @@ TEST_F(BudgetControllerTest, PlansStayOverAPause) {
   EXPECT_EQ(budget_.take(held), std::nullopt);
   EXPECT_FALSE(budget_.paused());
   EXPECT_EQ(budget_.bytes(), kOwn);
-  EXPECT_NE(programs_[1].plan, nullptr);
+  EXPECT_NE(programs_[1].in_force.plan, nullptr);
   ASSERT_EQ(said_.size(), 2U);
   EXPECT_EQ(said_[0], "paused: as PyTorch alone from step 1 on");
   EXPECT_EQ(said_[1], "it goes on with step 1: the budget is 64.0 MiB");

@@ -61,8 +61,8 @@ TEST_F(BudgetNoticesTest, OfProgramsThatTakeTurnsTheLargestIsTold) {
 // It was planned by the run's first step alone, of which nothing is noted.
 TEST_F(BudgetNoticesTest, TheFirstStepMayHaveBeenTheLargest) {
   const Held held = guard_.hold();
-  programs_[1].plain_peak_bytes = 48 * kMib;
-  programs_[2].plain_peak_bytes = 32 * kMib;
+  programs_[1].plain.peak_bytes = 48 * kMib;
+  programs_[2].plain.peak_bytes = 32 * kMib;
   notices_.noteFits(held, kFits);
   decide();
   notices_.sayFits(held);
@@ -73,7 +73,7 @@ TEST_F(BudgetNoticesTest, TheFirstStepMayHaveBeenTheLargest) {
 // A program of 80 MiB was refused, say, and is gone.
 TEST_F(BudgetNoticesTest, WhatDoesNotFitIsNoNeedOfARunThatDoes) {
   const Held held = guard_.hold();
-  programs_[1].plain_peak_bytes = 80 * kMib;
+  programs_[1].plain.peak_bytes = 80 * kMib;
   notices_.noteFits(held, kFits);
   decide();
   notices_.sayFits(held);

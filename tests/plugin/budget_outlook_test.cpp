@@ -27,8 +27,8 @@ class BudgetOutlookTest : public test::JudgedRunTest {
   // Searches end by work and not by time, so that plans are the same on any machine.
   static Config byWork() {
     Config config;
-    config.planning_work = 1'000'000;
-    config.planning_time = std::chrono::hours(24);
+    config.planning.work = 1'000'000;
+    config.planning.time = std::chrono::hours(24);
     return config;
   }
   BudgetOutlookTest() : JudgedRunTest(byWork()) { steps_ = kStepsForOutlook; }

@@ -152,7 +152,7 @@ class BudgetBestEffortTest : public BudgetRefusalTest {
  protected:
   static Config bestEffort() {
     Config config;
-    config.on_infeasible = OnInfeasible::kBestEffort;
+    config.planning.on_infeasible = OnInfeasible::kBestEffort;
     return config;
   }
   BudgetBestEffortTest() : BudgetRefusalTest(bestEffort()) {}

@@ -342,7 +342,7 @@ class BestEffortVerdictTest : public BudgetVerdictTest {
  protected:
   static Config bestEffort() {
     Config config;
-    config.on_infeasible = OnInfeasible::kBestEffort;
+    config.planning.on_infeasible = OnInfeasible::kBestEffort;
     return config;
   }
   BestEffortVerdictTest() : BudgetVerdictTest(bestEffort()) {}

@@ -119,7 +119,7 @@ TEST_F(ConfigTest, APercentageIsOfTheRanksShare) {
   const auto bytes = [this](const char* budget, const char* ranks) {
     set("EBBTIDE_BUDGET", budget);
     set("LOCAL_WORLD_SIZE", ranks);
-    return static_cast<double>(configFromEnvironment().budget_bytes.value());
+    return static_cast<double>(configFromEnvironment().budget.bytes.value());
   };
   // Two ranks on a machine share its memory: 80 % of one share is half of 80 % of the whole.
   EXPECT_NEAR(bytes("80%", "2"), bytes("80%", "1") / 2, 1.0);
@@ -135,8 +135,8 @@ TEST_F(ConfigTest, AutoIsOfTheRanksShareToo) {
   const Config of_two = configFromEnvironment();
   RankPlace alone = of_two;
   alone.local_world_size = 1;
-  const std::int64_t two = 2 * of_two.budget_bytes.value();
-  const std::int64_t one = of_two.at(alone, "job").config.budget_bytes.value();
+  const std::int64_t two = 2 * of_two.budget.bytes.value();
+  const std::int64_t one = of_two.at(alone, "job").config.budget.bytes.value();
   EXPECT_LE(two, one + kRounding);
   EXPECT_GE(two, one - 128 * kMib - kRounding);
   EXPECT_LE(one, usableMemoryBytes() / 100 * 95 + 100);
@@ -147,8 +147,8 @@ TEST_F(ConfigTest, ABudgetOfStepsIsMeasuredFirst) {
   for (const char* budget : {"-50%", "60%peak", "default=1GiB,rank0=-50%"}) {
     set("EBBTIDE_BUDGET", budget);
     const Config config = configFromEnvironment();
-    EXPECT_EQ(config.budget_bytes, std::nullopt) << budget;
-    EXPECT_TRUE(config.budget_form.isOfSteps()) << budget;
+    EXPECT_EQ(config.budget.bytes, std::nullopt) << budget;
+    EXPECT_TRUE(config.budget.form.isOfSteps()) << budget;
   }
 }
 
@@ -166,7 +166,7 @@ TEST_F(ConfigTest, ABudgetDependsOnThePlaceByRankByStageAndByAShareOfMemory) {
   }
   set("EBBTIDE_BUDGET", "auto");
   Config config = configFromEnvironment();
-  config.budget_is_of_gpus = true;  // each rank has its own GPU
+  config.budget.is_of_gpus = true;  // each rank has its own GPU
   EXPECT_FALSE(config.budgetNeedsPlace());
 }
 
@@ -176,9 +176,9 @@ TEST_F(ConfigTest, AutoIsARanksPartOfWhatIsFree) {
   constexpr std::int64_t kMib = 1 << 20;
   Config config = configFromEnvironment();
   config.local_world_size = 4;
-  config.available_bytes = 4000 * kMib;
+  config.budget.available_bytes = 4000 * kMib;
   EXPECT_EQ(config.memoryFacts().available_bytes, 872 * kMib);
-  config.available_bytes = 1000 * kMib;
+  config.budget.available_bytes = 1000 * kMib;
   EXPECT_EQ(config.memoryFacts().available_bytes, 250 * kMib - 250 * kMib / 4);
   EXPECT_EQ(config.memoryFacts().memory_bytes, usableMemoryBytes() / 4);
 }
@@ -217,22 +217,22 @@ TEST_F(ConfigTest, FewBytesAreAskedBackAndNoneIsNoBudget) {
   EXPECT_EQ(problem(), "EBBTIDE_BUDGET=80: these are 80 B; did you mean 80%, 80MiB or 80GiB?");
   set("EBBTIDE_BUDGET", "none");
   EXPECT_EQ(problem(), "");
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::nullopt);
   set("EBBTIDE_BUDGET", "2 gib");
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::int64_t{2} << 30);
 }
 
 TEST_F(ConfigTest, BudgetsByRank) {
   set("EBBTIDE_BUDGET", "default=2GiB,rank3=1GiB,rank4-5=3GiB");
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::int64_t{2} << 30);
   set("RANK", "3");
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{1} << 30);
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::int64_t{1} << 30);
   set("RANK", "5");
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{3} << 30);
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::int64_t{3} << 30);
   set("EBBTIDE_BUDGET", "rank3=1GiB");  // of others nothing is asked
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
-  ASSERT_TRUE(configFromEnvironment().budgets);  // but known
-  EXPECT_EQ(configFromEnvironment().budgets->textOf(3), "1GiB");
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::nullopt);
+  ASSERT_TRUE(configFromEnvironment().budget.by_rank);  // but known
+  EXPECT_EQ(configFromEnvironment().budget.by_rank->textOf(3), "1GiB");
   set("EBBTIDE_BUDGET", "default=1GiB,rank3=2GB");
   EXPECT_NE(problem().find("rank3=2GB: write 2GiB"), std::string::npos);
 }
@@ -240,18 +240,18 @@ TEST_F(ConfigTest, BudgetsByRank) {
 TEST_F(ConfigTest, BudgetsByStageHoldOnceTheStageIsKnown) {
   set("RANK", "3");
   set("EBBTIDE_BUDGET", "default=1GiB,stage0=2GiB");
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{1} << 30);
-  ASSERT_TRUE(configFromEnvironment().stage_budgets);
-  EXPECT_EQ(configFromEnvironment().stage_budgets->textOf(3, {0}), "2GiB");
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::int64_t{1} << 30);
+  ASSERT_TRUE(configFromEnvironment().budget.by_stage);
+  EXPECT_EQ(configFromEnvironment().budget.by_stage->textOf(3, {0}), "2GiB");
   set("EBBTIDE_BUDGET", "stage0=2GiB");
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
-  EXPECT_TRUE(configFromEnvironment().stage_budgets);
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::nullopt);
+  EXPECT_TRUE(configFromEnvironment().budget.by_stage);
   set("EBBTIDE_ALLOCATOR", "torch");
   EXPECT_NE(problem().find("cannot hold a budget"), std::string::npos);
   ::unsetenv("EBBTIDE_ALLOCATOR");
   set("EBBTIDE_BUDGET", "default=1GiB,stage0=2GiB,rank3=3GiB");  // it goes before the stage's
-  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{3} << 30);
-  EXPECT_FALSE(configFromEnvironment().stage_budgets);
+  EXPECT_EQ(configFromEnvironment().budget.bytes, std::int64_t{3} << 30);
+  EXPECT_FALSE(configFromEnvironment().budget.by_stage);
 }
 
 TEST_F(ConfigTest, UnknownVariableNamesTheNearest) {
@@ -348,13 +348,13 @@ TEST_F(ConfigTest, RankComesFromTheLauncher) {
   EXPECT_EQ(config.rank, 5);
   EXPECT_EQ(config.local_rank, 1);
   EXPECT_EQ(config.world_size, 8);
-  EXPECT_EQ(config.report_path, (std::filesystem::current_path() / "run-5.json").string());
+  EXPECT_EQ(config.files.report, (std::filesystem::current_path() / "run-5.json").string());
 }
 
 TEST_F(ConfigTest, ARankStandsWhereverItIsNamed) {
   set("RANK", "5");
   set("EBBTIDE_REPORT", "r{rank}-{rank}.json");
-  EXPECT_TRUE(configFromEnvironment().report_path.ends_with("/r5-5.json"));
+  EXPECT_TRUE(configFromEnvironment().files.report.ends_with("/r5-5.json"));
 }
 
 // The program may change its folder before it writes them.
@@ -362,8 +362,8 @@ TEST_F(ConfigTest, PathsAreOfTheFolderAtTheStart) {
   const std::string here = std::filesystem::current_path().string();
   for (const char* name : {"EBBTIDE_SPILL_DIR", "EBBTIDE_TRACE_DIR"}) set(name, ".");
   const Config config = configFromEnvironment();
-  EXPECT_TRUE(config.spill_dir.starts_with(here)) << config.spill_dir;
-  EXPECT_TRUE(config.trace_dir.starts_with(here)) << config.trace_dir;
+  EXPECT_TRUE(config.files.spill_dir.starts_with(here)) << config.files.spill_dir;
+  EXPECT_TRUE(config.files.trace_dir.starts_with(here)) << config.files.trace_dir;
 }
 
 // The ranks of a job that spawns them are told late.
@@ -373,12 +373,12 @@ TEST_F(ConfigTest, AFileOfAllRanksIsLocalRankZeros) {
   RankPlace place = alone;
   place.local_world_size = 2;
   const auto [first, problem] = alone.at(place, "job");
-  EXPECT_EQ(first.report_path, alone.report_path);
+  EXPECT_EQ(first.files.report, alone.files.report);
   EXPECT_EQ(problem,
             "EBBTIDE_REPORT=run.json: the 2 ranks of this machine would write one file; put "
             "{rank} into its name. Of this run local rank 0 alone writes it");
   place.local_rank = 1;
-  EXPECT_EQ(alone.at(place, "job").config.report_path, "");
+  EXPECT_EQ(alone.at(place, "job").config.files.report, "");
 }
 
 // Written again and again, while the program may change its folder: so the path is a whole one.
@@ -387,14 +387,14 @@ TEST_F(ConfigTest, ATextFileIsEachRanksOwn) {
   set("RANK", "5");
   set("LOCAL_RANK", "1");
   set("LOCAL_WORLD_SIZE", "2");
-  EXPECT_EQ(configFromEnvironment().text_file_path,
+  EXPECT_EQ(configFromEnvironment().files.text_file,
             (std::filesystem::current_path() / "run-5.prom").string());
   set("EBBTIDE_TEXTFILE", "run.prom");
   EXPECT_EQ(problem(),
             "EBBTIDE_TEXTFILE=run.prom: the 2 ranks of this machine would write one file; put "
             "{rank} into its name");
   set("LOCAL_WORLD_SIZE", "1");
-  EXPECT_TRUE(configFromEnvironment().text_file_path.ends_with("/run.prom"));
+  EXPECT_TRUE(configFromEnvironment().files.text_file.ends_with("/run.prom"));
   for (const std::string name : {"EBBTIDE_REPORT", "EBBTIDE_PERFETTO"}) {
     set("LOCAL_WORLD_SIZE", "2");
     set("EBBTIDE_TEXTFILE", "run-{rank}.prom");

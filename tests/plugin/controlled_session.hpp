@@ -41,14 +41,14 @@ class ControlledSession : public testing::Test {
     config_.log_level = "off";
     // Searches end by work and not by time, so plans are the same on any machine. The work is what
     // a search simulates in a tenth of a second.
-    config_.planner = "greedy";
-    config_.planning_work = 1'000'000;
-    config_.planning_time = std::chrono::hours(24);
-    config_.offload = false;
+    config_.planning.planner = "greedy";
+    config_.planning.work = 1'000'000;
+    config_.planning.time = std::chrono::hours(24);
+    config_.planning.offload = false;
     config_.local_rank = 1;  // no port
     config_.rank_told = config_.local_size_told = true;
     config_.job_id = "job";
-    config_.socket_dir = folder_.string();
+    config_.server.socket_dir = folder_.string();
     const auto graph = scheduler::buildGraph(trace_);
     plain_bytes_ =
         scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
@@ -60,8 +60,8 @@ class ControlledSession : public testing::Test {
   }
 
   Session& begin(std::optional<std::int64_t> budget_bytes = std::nullopt) {
-    config_.budget_bytes = budget_bytes;
-    if (budget_bytes) config_.budget_text = std::to_string(*budget_bytes);
+    config_.budget.bytes = budget_bytes;
+    if (budget_bytes) config_.budget.text = std::to_string(*budget_bytes);
     session_ = std::make_unique<Session>(config_, "", &SessionControl::makeFor, searches_);
     session_->wake(1);
     return *session_;

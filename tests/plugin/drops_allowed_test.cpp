@@ -10,8 +10,8 @@ class DropsAllowedTest : public test::JudgedRunTest {
  protected:
   static Config withBudget() {
     Config config;
-    config.budget_bytes = 64 * kMib;
-    config.budget_text = std::to_string(64 * kMib);
+    config.budget.bytes = 64 * kMib;
+    config.budget.text = std::to_string(64 * kMib);
     return config;
   }
   DropsAllowedTest() : JudgedRunTest(withBudget()) {}
@@ -84,7 +84,7 @@ TEST_F(DropsAllowedTest, WhatIsMeasuredElsewhereMayNot) {
   ASSERT_TRUE(trained_.moveTo(memory, trained_.spills(), nullptr, nullptr));
   EXPECT_FALSE(drops_.mayGiveUp());
   Config written = *config_;
-  written.written.budget = "50%";
+  written.budget.written = "50%";
   config_.change(std::move(written));
   EXPECT_TRUE(drops_.mayGiveUp());
   config_.change(withBudget());

@@ -17,7 +17,7 @@ class FirstPlannedSession : public ControlledSession {
  protected:
   FirstPlannedSession() {  // to reject one op is to reject no other
     for (std::size_t op = 0; op < trace_.ops.size(); ++op) trace_.ops[op].signature = op + 1;
-    config_.planner = "auto";
+    config_.planning.planner = "auto";
     searches_ = &search_;
   }
   ~FirstPlannedSession() override {
@@ -87,7 +87,7 @@ class FirstPlannedSession : public ControlledSession {
   std::vector<bool> firstsOps(const Plan& plan) const {
     std::vector<bool> replayed;
     for (const scheduler::OpId op : scheduler::buildGraph(trace_).trace_op_of)
-      replayed.push_back(op != scheduler::kNone && plan.replayed[static_cast<std::size_t>(op)]);
+      replayed.push_back(op != scheduler::kNone && plan.ops.replayed[static_cast<std::size_t>(op)]);
     return replayed;
   }
   scheduler::Trace otherProgram() const {

@@ -10,8 +10,8 @@ class HostOutageTest : public test::JudgedRunTest {
  protected:
   static Config withBudget() {
     Config config;
-    config.budget_bytes = 64 * kMib;
-    config.budget_text = std::to_string(64 * kMib);
+    config.budget.bytes = 64 * kMib;
+    config.budget.text = std::to_string(64 * kMib);
     return config;
   }
   HostOutageTest() : JudgedRunTest(withBudget()) {}
@@ -20,14 +20,14 @@ class HostOutageTest : public test::JudgedRunTest {
     auto plan = std::make_shared<Plan>();
     plan->signature = signature;
     plan->feasible = true;
-    plan->host_fetches = host_fetches;
+    plan->predicted.host_fetches = host_fetches;
     return plan;
   }
   std::shared_ptr<Plan> tooLarge(std::int64_t peak_bytes) {
     auto plan = planOf(1, 0);
     plan->feasible = false;
-    plan->predicted_peak_bytes = peak_bytes;
-    programs_[1].plan = plan;
+    plan->predicted.peak_bytes = peak_bytes;
+    programs_[1].in_force.plan = plan;
     return plan;
   }
   static StepSummary followed(const std::shared_ptr<const Plan>& plan) {
@@ -54,19 +54,19 @@ class HostOutageTest : public test::JudgedRunTest {
 
 TEST_F(HostOutageTest, PlansThatCountOnTheHostGoOnce) {
   const Held held = guard_.hold();
-  programs_[1].plan = planOf(1, 3);
-  programs_[2].plan = planOf(2, 0);
+  programs_[1].in_force.plan = planOf(1, 3);
+  programs_[2].in_force.plan = planOf(2, 0);
   host_.take(held);
-  EXPECT_NE(programs_[1].plan, nullptr);
+  EXPECT_NE(programs_[1].in_force.plan, nullptr);
   host_.begin();
   host_.begin();
   EXPECT_EQ(warned_.size(), 1U);
   host_.take(held);
-  EXPECT_EQ(programs_[1].plan, nullptr);
-  EXPECT_NE(programs_[2].plan, nullptr);
-  programs_[1].plan = planOf(1, 3);  // publish() sees to those that are made later
+  EXPECT_EQ(programs_[1].in_force.plan, nullptr);
+  EXPECT_NE(programs_[2].in_force.plan, nullptr);
+  programs_[1].in_force.plan = planOf(1, 3);  // publish() sees to those that are made later
   host_.take(held);
-  EXPECT_NE(programs_[1].plan, nullptr);
+  EXPECT_NE(programs_[1].in_force.plan, nullptr);
 }
 
 // The file is its parent's, who writes there as before.
@@ -167,14 +167,14 @@ TEST_F(HostOutageTest, APlanThatIsToGoTellsNoNeed) {
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
   Program& known = programs_[1];
-  known.from_first_step = true;
+  known.planning.from_first_step = true;
   endStep(held, followed(plan));
   EXPECT_TRUE(host_.state().awaitsPlan());
-  known.from_first_step = false;
-  known.replan = true;
+  known.planning.from_first_step = false;
+  known.planning.replan = true;
   endStep(held, followed(plan));
   EXPECT_TRUE(host_.state().awaitsPlan());
-  known.replan = false;
+  known.planning.replan = false;
   endStep(held, followed(plan), {}, /*planning=*/true);
   EXPECT_TRUE(host_.state().awaitsPlan());
   const auto better = tooLarge(70 * kMib);  // published while the step followed the other one

@@ -114,7 +114,7 @@ TEST(JobClient, LooksAgainWithinADay) {
 TEST(JobClient, ItsPlansAreMadeByTheConfigurationsPlanner) {
   ClientOfRank rank;
   Config config;
-  config.planner = "greedy";
+  config.planning.planner = "greedy";
   rank.config_.change(config);
   const auto limits = rank.client_.limits(7, 8, true);
   EXPECT_EQ(limits.planner, "greedy");
@@ -160,7 +160,7 @@ TEST(JobClient, FourRanksToldOfTheirStepsEndARound) {
     ClientOfRank& rank = *ranks.emplace_back(std::make_unique<ClientOfRank>());
     Config config;
     config.rank = i;
-    config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "stage0=1GiB");
+    config.budget.by_rank = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "stage0=1GiB");
     rank.config_.change(config);
     rank.offerStore(contents);
     rank.client_.begin(kHere);

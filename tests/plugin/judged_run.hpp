@@ -22,9 +22,10 @@ class JudgedRunTest : public testing::Test {
   // Of a process that nobody has told how many ranks there are. Rank 1 has half of its budget.
   static Config configOfRankZero() {
     Config config;
-    config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "rank0=64MiB,rank1=32MiB");
-    config.budget_text = "64MiB";
-    config.budget_bytes = 64 * kMib;
+    config.budget.by_rank =
+        scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "rank0=64MiB,rank1=32MiB");
+    config.budget.text = "64MiB";
+    config.budget.bytes = 64 * kMib;
     config.job_id = "job";
     return config;
   }

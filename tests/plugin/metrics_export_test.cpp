@@ -34,7 +34,7 @@ class MetricsExportTest : public testing::Test {
 TEST_F(MetricsExportTest, ThePlanInForceIsExportedUntilThereIsNone) {
   const SessionGuard::Held held = guard_.hold();
   auto plan = std::make_shared<Plan>();
-  plan->planner = "greedy";
+  plan->origin.planner = "greedy";
   for (const std::shared_ptr<const Plan>& now : {std::shared_ptr<const Plan>(plan), {}}) {
     exported_.noteStep(
         held, {.memory = memory_, .figures = figures_, .plan = now, .shown = now, .seconds = 1});
@@ -46,8 +46,8 @@ TEST_F(MetricsExportTest, ThePlanInForceIsExportedUntilThereIsNone) {
 TEST_F(MetricsExportTest, ThePlanThatIsToldIsNotAlwaysTheLastSteps) {
   const SessionGuard::Held held = guard_.hold();
   auto plan = std::make_shared<Plan>();
-  plan->planner = "greedy";
-  plan->overhead_ratio = 0.25;
+  plan->origin.planner = "greedy";
+  plan->predicted.overhead_ratio = 0.25;
   exported_.noteStep(
       held, {.memory = memory_, .figures = figures_, .plan = nullptr, .shown = plan, .seconds = 1});
   EXPECT_TRUE(has("planner=\"greedy\""));
@@ -85,7 +85,7 @@ TEST_F(MetricsExportTest, NoFileIsDueWhereNoneIsAskedFor) {
 TEST_F(MetricsExportTest, AFileThatCannotBeWrittenIsToldOnce) {
   std::filesystem::create_directories(folder() + "/series.prom/inside");
   Config config;
-  config.text_file_path = folder() + "/series.prom";
+  config.files.text_file = folder() + "/series.prom";
   config_.change(config);
   exported_.openFile();
   EXPECT_LT(exported_.nextFile(), MetricsExport::Time::max());

@@ -17,25 +17,22 @@ constexpr Bytes kMiB = Bytes{1} << 20;
 
 // Of a budget of 64 MiB 40 live, 4 more are in pages that no block can have whole; 20 are free.
 OutOfMemory onTheHost() {
-  return {.requested_bytes = 30 * kMiB,
-          .requested_by = "aten::mm",
-          .block_bytes = 30 * kMiB,
-          .device_total_bytes = 1024 * kMiB,
-          .budget_bytes = 64 * kMiB,
-          .mapped_bytes = 50 * kMiB,
-          .live_bytes = 40 * kMiB,
-          .stuck_bytes = 4 * kMiB,
-          .free_bytes = 24 * kMiB,
-          .largest_free_bytes = 20 * kMiB,
-          .live_by_op = {{"aten::mm", 3, 30 * kMiB}, {"the rest", 0, 10 * kMiB}},
-          .first_deviation = allocator::PlanDeviation{6, 2 * kMiB, 30 * kMiB},
-          .smallest_feasible_bytes = 32 * kMiB};
+  return {.request = {.bytes = 30 * kMiB, .by = "aten::mm", .block_bytes = 30 * kMiB},
+          .device = {.total_bytes = 1024 * kMiB},
+          .budget = {.bytes = 64 * kMiB, .smallest_feasible_bytes = 32 * kMiB},
+          .memory = {.mapped_bytes = 50 * kMiB,
+                     .live_bytes = 40 * kMiB,
+                     .stuck_bytes = 4 * kMiB,
+                     .free_bytes = 24 * kMiB,
+                     .largest_free_bytes = 20 * kMiB,
+                     .live_by_op = {{"aten::mm", 3, 30 * kMiB}, {"the rest", 0, 10 * kMiB}}},
+          .first_deviation = allocator::PlanDeviation{6, 2 * kMiB, 30 * kMiB}};
 }
 
 TEST(OutOfMemoryTest, FragmentationIsWhatTheLargestRunDoesNotHave) {
   OutOfMemory facts = onTheHost();
   EXPECT_DOUBLE_EQ(fragmentation(facts), 1.0 - 20.0 / 24.0);
-  facts.free_bytes = facts.largest_free_bytes = 0;
+  facts.memory.free_bytes = facts.memory.largest_free_bytes = 0;
   EXPECT_EQ(fragmentation(facts), 0);
 }
 
@@ -44,10 +41,10 @@ TEST(OutOfMemoryTest, FragmentationIsWhatTheLargestRunDoesNotHave) {
 TEST(OutOfMemoryTest, ABudgetThatFitsHoldsTheRequestBesideWhatLives) {
   OutOfMemory facts = onTheHost();
   EXPECT_EQ(budgetThatFits(facts), 74 * kMiB);
-  facts.margin_bytes = 2 * kMiB;
-  facts.awaiting_bytes = 3 * kMiB;
+  facts.budget.margin_bytes = 2 * kMiB;
+  facts.memory.awaiting_bytes = 3 * kMiB;
   EXPECT_EQ(budgetThatFits(facts), 79 * kMiB);
-  facts.block_bytes = allocator::kUnlimited;
+  facts.request.block_bytes = allocator::kUnlimited;
   EXPECT_EQ(budgetThatFits(facts), allocator::kUnlimited);
 }
 
@@ -81,10 +78,10 @@ TEST(OutOfMemoryTest, ADiskThatIsFullIsNamed) {
 
 TEST(OutOfMemoryTest, WhatIsNotKnownIsNotSaid) {
   OutOfMemory facts = onTheHost();
-  facts.requested_by.clear();
-  facts.live_by_op.clear();
+  facts.request.by.clear();
+  facts.memory.live_by_op.clear();
   facts.first_deviation.reset();
-  facts.smallest_feasible_bytes = 0;
+  facts.budget.smallest_feasible_bytes = 0;
   EXPECT_EQ(
       describe(facts),
       "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: 30.0 MiB asked for.\n"
@@ -98,14 +95,14 @@ TEST(OutOfMemoryTest, WhatIsNotKnownIsNotSaid) {
 // Half a byte more than 73 MiB would do: the setting is in whole MiB.
 TEST(OutOfMemoryTest, TheSettingIsRoundedUp) {
   OutOfMemory facts = onTheHost();
-  facts.live_bytes -= kMiB - 1;
+  facts.memory.live_bytes -= kMiB - 1;
   EXPECT_NE(describe(facts).find("EBBTIDE_BUDGET=74MiB"), std::string::npos) << describe(facts);
 }
 
 // As a step may while the budget that trains is looked for.
 TEST(OutOfMemoryTest, WhereItMayGoOverTheBudgetTheMachineIsFullOrTheSystemRefuses) {
   OutOfMemory facts = onTheHost();
-  facts.overrun_limit_bytes = facts.mapped_bytes + facts.block_bytes - 1;
+  facts.budget.overrun_limit_bytes = facts.memory.mapped_bytes + facts.request.block_bytes - 1;
   std::string text = describe(facts);
   EXPECT_NE(text.find("needs at least EBBTIDE_BUDGET=74MiB; what follows may need more: EBBTIDE=1 "
                       "measures a whole run. It "
@@ -113,7 +110,7 @@ TEST(OutOfMemoryTest, WhereItMayGoOverTheBudgetTheMachineIsFullOrTheSystemRefuse
             std::string::npos)
       << text;
   EXPECT_EQ(text.find("best-effort"), std::string::npos) << text;
-  ++facts.overrun_limit_bytes;  // there would be room for it
+  ++facts.budget.overrun_limit_bytes;  // there would be room for it
   text = describe(facts);
   EXPECT_NE(text.find("It may go over the budget, but the system has no memory for it"),
             std::string::npos)
@@ -152,11 +149,11 @@ TEST(OutOfMemoryTest, GrowthIsSaidWithTheBudgetForMoreSteps) {
 
 TEST(OutOfMemoryTest, WhereTheBudgetHasRoomTheSystemIsShort) {
   OutOfMemory facts = onTheHost();
-  facts.budget_bytes = 74 * kMiB;
+  facts.budget.bytes = 74 * kMiB;
   std::string text = describe(facts);
   EXPECT_NE(text.find("It is the system that has no memory"), std::string::npos) << text;
   EXPECT_EQ(text.find("best-effort"), std::string::npos) << text;
-  facts.budget_bytes = allocator::kUnlimited;
+  facts.budget.bytes = allocator::kUnlimited;
   text = describe(facts);
   EXPECT_NE(text.find("No budget is set; 50.0 MiB mapped"), std::string::npos) << text;
   EXPECT_NE(text.find("It is the system that has no memory"), std::string::npos) << text;
@@ -164,17 +161,17 @@ TEST(OutOfMemoryTest, WhereTheBudgetHasRoomTheSystemIsShort) {
 
 TEST(OutOfMemoryTest, NoBudgetIsNamedThatTheMachineDoesNotHave) {
   OutOfMemory facts = onTheHost();
-  facts.device_total_bytes = 73 * kMiB;
+  facts.device.total_bytes = 73 * kMiB;
   EXPECT_NE(describe(facts).find("does not fit into this machine's 73.0 MiB"), std::string::npos);
-  facts.device = 1;
+  facts.device.index = 1;
   EXPECT_NE(describe(facts).find("does not fit into this device's 73.0 MiB"), std::string::npos);
 }
 
 // 74 MiB, as above. Where no block is so large there is no figure.
 TEST(OutOfMemoryTest, WhatDoesNotFitIsToldWithWhatItNeedsAndWhoseLimitThatIs) {
   OutOfMemory facts = onTheHost();
-  facts.device_total_bytes = 73 * kMiB;
-  facts.total_is_of_group = true;
+  facts.device.total_bytes = 73 * kMiB;
+  facts.device.total_is_of_group = true;
   EXPECT_NE(describe(facts).find(
                 "\nIt does not fit into the 73.0 MiB that this process's control group (container, "
                 "job) may use beside what is live now. This allocation alone needs at least 74.0 "
@@ -182,18 +179,18 @@ TEST(OutOfMemoryTest, WhatDoesNotFitIsToldWithWhatItNeedsAndWhoseLimitThatIs) {
                 "follows may need more. (For the steps before it: EBBTIDE_BUDGET=32MiB.)"),
             std::string::npos)
       << describe(facts);
-  facts.block_bytes = allocator::kUnlimited;
+  facts.request.block_bytes = allocator::kUnlimited;
   EXPECT_NE(describe(facts).find("beside what is live now. (For the steps"), std::string::npos)
       << describe(facts);
 }
 
 TEST(OutOfMemoryTest, OfAGpuItBeginsAsTorchsMessageDoes) {
   OutOfMemory facts = onTheHost();
-  facts.device = 0;
-  facts.requested_by.clear();
-  facts.device_free_bytes = 100 * kMiB;
-  facts.margin_bytes = 2 * kMiB;
-  facts.awaiting_bytes = kMiB;
+  facts.device.index = 0;
+  facts.request.by.clear();
+  facts.device.free_bytes = 100 * kMiB;
+  facts.budget.margin_bytes = 2 * kMiB;
+  facts.memory.awaiting_bytes = kMiB;
   const std::string text = describe(facts);
   EXPECT_TRUE(
       text.starts_with("CUDA out of memory. Tried to allocate 30.0 MiB. GPU 0 has a total "

@@ -14,7 +14,7 @@ using scheduler::kNone;
 std::shared_ptr<Plan> threeEvents() {
   auto plan = std::make_shared<Plan>();
   plan->events.resize(3);
-  plan->events_of_use = {{0, 2}, {1}, {}};
+  plan->uses.events = {{0, 2}, {1}, {}};
   return plan;
 }
 

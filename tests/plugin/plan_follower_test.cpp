@@ -22,23 +22,23 @@ constexpr bool kKept = true;
 // fetched from the host twice.
 std::shared_ptr<Plan> smallPlan(bool trusted = true) {
   auto plan = std::make_shared<Plan>();
-  plan->op_signatures = {10, 11, 12};
-  plan->outputs = {1, 1, 0};
-  plan->replayed = {true, false, false};
-  plan->drops_after_op = {{}, {1}, {}};
-  plan->producer = {kNone, 0, 1};
-  plan->previous_epoch = {kNone, kNone, 1};
-  plan->restored_later = {false, true, true};
-  plan->fetches_of = {0, 0, 2};
-  plan->on_host = {false, false, true};
-  plan->last_replay_read = {1, kNone, kNone};
-  plan->codec = {{100}, {200}, {300}};
-  plan->use_value = {1, 2, 2};
-  plan->events_of_use = {{1}, {0}, {}};
+  plan->ops.signatures = {10, 11, 12};
+  plan->ops.outputs = {1, 1, 0};
+  plan->ops.replayed = {true, false, false};
+  plan->ops.drops_after = {{}, {1}, {}};
+  plan->values.producer = {kNone, 0, 1};
+  plan->values.previous_epoch = {kNone, kNone, 1};
+  plan->values.restored_later = {false, true, true};
+  plan->values.fetches = {0, 0, 2};
+  plan->values.on_host = {false, false, true};
+  plan->values.last_replay_read = {1, kNone, kNone};
+  plan->values.codec = {{100}, {200}, {300}};
+  plan->uses.value = {1, 2, 2};
+  plan->uses.events = {{1}, {0}, {}};
   plan->events.resize(2);
   plan->events[0].drops = {2};
   plan->events[1].prelude = {{Step::Kind::kRun, 0}, {Step::Kind::kDrop, 1}};
-  plan->drop_bytes = 500;
+  plan->predicted.drop_bytes = 500;
   plan->trusted = trusted;
   return plan;
 }

@@ -9,7 +9,7 @@ namespace {
 class Costs {
  public:
   explicit Costs(double share, bool feasible = true) {
-    plan_.overhead_ratio = share;
+    plan_.predicted.overhead_ratio = share;
     plan_.feasible = feasible;
   }
   operator const Plan&() const { return plan_; }

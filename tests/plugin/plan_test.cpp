@@ -37,7 +37,7 @@ scheduler::Schedule withoutFirstValue() {
 
 TEST(Plan, IsFollowedByStepsThatDropNearlyAllOfIt) {
   Plan plan;
-  plan.drop_bytes = 1000;
+  plan.predicted.drop_bytes = 1000;
   EXPECT_TRUE(plan.isFollowedBy(950));  // 95 %
   EXPECT_FALSE(plan.isFollowedBy(949));
 }
@@ -48,20 +48,21 @@ TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
   const auto schedule = withoutFirstValue();
   ASSERT_EQ(scheduler::validate(graph.graph, schedule), std::nullopt);
   const auto plan = makePlan(trace, graph, schedule);
-  EXPECT_EQ(plan->replays, 1);
-  EXPECT_EQ(plan->replayed, (std::vector<bool>{true, false}));
-  EXPECT_EQ(plan->drops_after_op[1], (std::vector<ValueId>{1}));
+  EXPECT_EQ(plan->predicted.replays, 1);
+  EXPECT_EQ(plan->ops.replayed, (std::vector<bool>{true, false}));
+  EXPECT_EQ(plan->ops.drops_after[1], (std::vector<ValueId>{1}));
   ASSERT_EQ(plan->events.size(), 2u);
   EXPECT_TRUE(plan->events[0].prelude.empty());
   EXPECT_EQ(plan->events[1].prelude, (std::vector<Step>{{StepKind::kRun, 0}}));
   EXPECT_EQ(plan->events[1].drops, (std::vector<ValueId>{1}));
-  EXPECT_EQ(plan->events_of_use, (std::vector<std::vector<std::int32_t>>{{1}, {0}}));
+  EXPECT_EQ(plan->uses.events, (std::vector<std::vector<std::int32_t>>{{1}, {0}}));
   // v1 is held from birth (dropped only after op 1); x is read by the replay, so it is held too.
-  EXPECT_EQ(plan->hold, (std::vector<bool>{true, true, true}));
-  EXPECT_TRUE(plan->restored_later[1]);
-  EXPECT_EQ(plan->drop_bytes, 2 * trace.blocks[trace.values[1].block].bytes);  // v1, twice
+  EXPECT_EQ(plan->values.hold, (std::vector<bool>{true, true, true}));
+  EXPECT_TRUE(plan->values.restored_later[1]);
+  EXPECT_EQ(plan->predicted.drop_bytes,
+            2 * trace.blocks[trace.values[1].block].bytes);  // v1, twice
   // Op 0 reads x (value 0) alone, and runs again before event 1.
-  EXPECT_EQ(plan->last_replay_read,
+  EXPECT_EQ(plan->values.last_replay_read,
             (std::vector<std::int32_t>{1, scheduler::kNone, scheduler::kNone}));
 }
 
@@ -75,7 +76,7 @@ TEST(Plan, HoldsWhatIsTheProgramsUntilItIsReadLast) {
   const auto schedule = withoutFirstValue();
   ASSERT_EQ(scheduler::validate(graph.graph, schedule), std::nullopt);
   const auto plan = makePlan(trace, graph, schedule);
-  EXPECT_TRUE(plan->hold[0]);
+  EXPECT_TRUE(plan->values.hold[0]);
   EXPECT_EQ(plan->events[1].drops, (std::vector<ValueId>{1, 0}));
 }
 
@@ -95,18 +96,18 @@ TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
                     {StepKind::kDrop, 1}};
   ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
   const auto plan = makePlan(trace, graph, schedule);
-  EXPECT_EQ(plan->replays, 0);
-  EXPECT_EQ(plan->decodes, 1);
-  EXPECT_EQ(plan->replayed, (std::vector<bool>{false, false}));
-  EXPECT_EQ(plan->fetches_of, (std::vector<std::int32_t>{0, 0, 1}));
-  EXPECT_EQ(plan->drops_after_op[1], (std::vector<ValueId>{2}));
+  EXPECT_EQ(plan->predicted.replays, 0);
+  EXPECT_EQ(plan->predicted.decodes, 1);
+  EXPECT_EQ(plan->ops.replayed, (std::vector<bool>{false, false}));
+  EXPECT_EQ(plan->values.fetches, (std::vector<std::int32_t>{0, 0, 1}));
+  EXPECT_EQ(plan->ops.drops_after[1], (std::vector<ValueId>{2}));
   ASSERT_EQ(plan->events.size(), 2u);
   EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kFetch, 2}}));
   EXPECT_EQ(plan->events[0].drops, (std::vector<ValueId>{2}));
   // v2 is held until it is encoded, where it is dropped; v1 for its event. Nothing reads x again.
-  EXPECT_EQ(plan->hold, (std::vector<bool>{false, true, true}));
-  EXPECT_TRUE(plan->restored_later[2]);
-  EXPECT_EQ(plan->codec[2].encoded_bytes, 4);
+  EXPECT_EQ(plan->values.hold, (std::vector<bool>{false, true, true}));
+  EXPECT_TRUE(plan->values.restored_later[2]);
+  EXPECT_EQ(plan->values.codec[2].encoded_bytes, 4);
 }
 
 // v1 is kept (op 0 is not run again), and comes back from 4 B of bits. The schedule drops it as
@@ -126,11 +127,11 @@ TEST(Plan, CopiesWhatNoOpGivesAgainOnceItIsReadLast) {
                     {StepKind::kRun, 1}, {StepKind::kDrop, 4}, {StepKind::kRun, 4},
                     {StepKind::kDrop, 1}};
   const auto plan = makePlan(trace, graph, schedule);
-  EXPECT_EQ(plan->rerunnable, (std::vector<bool>{false, true}));
-  EXPECT_EQ(plan->written_unseen, (std::vector<bool>{true, false}));
-  EXPECT_EQ(plan->fetches_of, (std::vector<std::int32_t>{0, 1, 0}));
-  EXPECT_TRUE(plan->drops_after_op[0].empty());
-  EXPECT_EQ(plan->drops_after_op[1], (std::vector<ValueId>{1}));
+  EXPECT_EQ(plan->ops.rerunnable, (std::vector<bool>{false, true}));
+  EXPECT_EQ(plan->ops.written_unseen, (std::vector<bool>{true, false}));
+  EXPECT_EQ(plan->values.fetches, (std::vector<std::int32_t>{0, 1, 0}));
+  EXPECT_TRUE(plan->ops.drops_after[0].empty());
+  EXPECT_EQ(plan->ops.drops_after[1], (std::vector<ValueId>{1}));
 }
 
 // v2 comes back from the host: 100 B at 20 B a nanosecond, 5 ns, where op 1 takes 7.
@@ -146,12 +147,12 @@ TEST(Plan, FetchesWhatTheScheduleHasOnTheHost) {
                     {StepKind::kDrop, 1}};
   ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
   const auto plan = makePlan(trace, graph, schedule);
-  EXPECT_EQ(plan->on_host, (std::vector<bool>{false, false, true}));
-  EXPECT_EQ(plan->fetches_of, (std::vector<std::int32_t>{0, 0, 1}));
-  EXPECT_EQ(plan->decodes, 0);
-  EXPECT_EQ(plan->host_fetches, 1);
-  EXPECT_EQ(plan->host_bytes, 100);
-  EXPECT_EQ(plan->host_ns, 5);
+  EXPECT_EQ(plan->values.on_host, (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(plan->values.fetches, (std::vector<std::int32_t>{0, 0, 1}));
+  EXPECT_EQ(plan->predicted.decodes, 0);
+  EXPECT_EQ(plan->predicted.host_fetches, 1);
+  EXPECT_EQ(plan->predicted.host_bytes, 100);
+  EXPECT_EQ(plan->predicted.host_ns, 5);
   EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kFetch, 2}}));
 }
 
@@ -180,8 +181,8 @@ TEST(Plan, ReplaysGoAheadOfAWait) {
   ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
   const auto plan = makePlan(trace, graph, schedule);
   EXPECT_TRUE(plan->receives);
-  EXPECT_EQ(plan->replays, 1);
-  EXPECT_EQ(plan->replays_ahead, 1);
+  EXPECT_EQ(plan->predicted.replays, 1);
+  EXPECT_EQ(plan->predicted.replays_ahead, 1);
   EXPECT_EQ(plan->events[0].drops, (std::vector<ValueId>{2}));
   EXPECT_TRUE(plan->events[1].prelude.empty());
   ASSERT_EQ(plan->waits.size(), 1u);
@@ -191,7 +192,7 @@ TEST(Plan, ReplaysGoAheadOfAWait) {
   EXPECT_EQ(wait.before, 1);  // of two receives at this place it is the second
   // x is dropped after its replay, wherever that runs.
   EXPECT_EQ(wait.prelude, (std::vector<Step>{{StepKind::kRun, 0}, {StepKind::kDrop, 0}}));
-  EXPECT_EQ(plan->last_replay_read[0], 1);  // it may run at event 1
+  EXPECT_EQ(plan->values.last_replay_read[0], 1);  // it may run at event 1
   EXPECT_FALSE(makePlan(twoOps(), scheduler::buildGraph(twoOps()), withoutFirstValue())->receives);
 }
 
@@ -270,12 +271,12 @@ TEST(Plan, DropsOfWhatALateReplayReadsComeAfterIt) {
                     {StepKind::kRun, 1}, {StepKind::kRun, 2},  {StepKind::kRun, 3},
                     {StepKind::kRun, 4}};
   ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
-  EXPECT_EQ(makePlan(trace, graph, schedule)->replays_ahead, 1);
+  EXPECT_EQ(makePlan(trace, graph, schedule)->predicted.replays_ahead, 1);
   schedule.steps.insert(schedule.steps.begin() + 5, {StepKind::kDrop, 0});  // x, after op 2
   ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
   const auto plan = makePlan(trace, graph, schedule);
   EXPECT_EQ(plan->waits[0].prelude, (std::vector<Step>{{StepKind::kRun, 0}}));
-  EXPECT_TRUE(plan->drops_after_op[1].empty());
+  EXPECT_TRUE(plan->ops.drops_after[1].empty());
   EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kDrop, 0}}));
 }
 
@@ -362,7 +363,7 @@ TEST(Plan, IsMadeWhereADropStaysBehindAReplayThatGoesAhead) {
   const auto plan = makePlan(recorded.trace, recorded.step, ahead.schedule);
   ASSERT_EQ(plan->waits.size(), 1u);
   EXPECT_EQ(plan->waits[0].prelude, (std::vector<Step>{{StepKind::kRun, 1}}));
-  EXPECT_TRUE(plan->drops_after_op[2].empty());
+  EXPECT_TRUE(plan->ops.drops_after[2].empty());
   EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kDrop, v1}}));
 }
 
@@ -385,8 +386,8 @@ TEST(Plan, IsMadeOfEveryScheduleWithReplaysAhead) {
         std::shared_ptr<Plan> plan;
         const auto advanced = scheduler::advanceReplays(graph, planned, cap);
         ASSERT_NO_THROW(plan = makePlan(recorded.trace, recorded.step, advanced.schedule));
-        EXPECT_EQ(plan->replays_ahead, advanced.moved);
-        ahead += plan->replays_ahead;
+        EXPECT_EQ(plan->predicted.replays_ahead, advanced.moved);
+        ahead += plan->predicted.replays_ahead;
       }
     }
   }
@@ -423,7 +424,7 @@ TEST(Plan, IsMadeOfEveryPlannersSchedule) {
         ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
         std::shared_ptr<Plan> plan;
         ASSERT_NO_THROW(plan = makePlan(trace, graph, schedule));
-        replays += plan->replays > 0 ? 1 : 0;
+        replays += plan->predicted.replays > 0 ? 1 : 0;
       } catch (const std::invalid_argument& missing) {
         EXPECT_NE(std::string(missing.what()).find("no solver"), std::string::npos);
       }

@@ -14,12 +14,12 @@ using scheduler::kNone;
 class PlannedValuesTest : public testing::Test {
  protected:
   PlannedValuesTest() {
-    plan_.producer = {kNone, 0, 1};
-    plan_.restored_later = {false, true, true};
-    plan_.fetches_of = {0, 0, 2};
-    plan_.on_host = {false, false, true};
-    plan_.last_replay_read = {1, kNone, kNone};
-    plan_.codec = {{100}, {200}, {300}};
+    plan_.values.producer = {kNone, 0, 1};
+    plan_.values.restored_later = {false, true, true};
+    plan_.values.fetches = {0, 0, 2};
+    plan_.values.on_host = {false, false, true};
+    plan_.values.last_replay_read = {1, kNone, kNone};
+    plan_.values.codec = {{100}, {200}, {300}};
     values_.follow(&plan_);
   }
 
@@ -64,8 +64,8 @@ TEST_F(PlannedValuesTest, AreTakenBackWithAllAfterThem) {
 
 TEST_F(PlannedValuesTest, AreWhatThePlanSays) {
   for (const OpId maker : {kNone, 0, 1}) add(maker);
-  EXPECT_TRUE(values_.marked(1, &Plan::restored_later));
-  EXPECT_FALSE(values_.marked(0, &Plan::restored_later));
+  EXPECT_TRUE(values_.marked(1, &Plan::Values::restored_later));
+  EXPECT_FALSE(values_.marked(0, &Plan::Values::restored_later));
   EXPECT_TRUE(values_.isRestoredLater(2));
   EXPECT_FALSE(values_.isOnHost(1));
   EXPECT_TRUE(values_.isOnHost(2));
@@ -78,11 +78,11 @@ TEST_F(PlannedValuesTest, AreWhatThePlanSays) {
 
 TEST_F(PlannedValuesTest, OfWhatIsUnplannedThePlanSaysNothing) {
   for (const OpId maker : {kNone, kNone, 0, 1}) add(maker);  // 1 is
-  EXPECT_FALSE(values_.marked(1, &Plan::restored_later));
+  EXPECT_FALSE(values_.marked(1, &Plan::Values::restored_later));
   EXPECT_EQ(values_.fetchesOf(1), 0);
   EXPECT_EQ(values_.lastReplayReading(1), kNone);
-  EXPECT_TRUE(values_.marked(2, &Plan::restored_later));  // the plan's 1
-  EXPECT_TRUE(values_.unplanned(4));                      // has not come
+  EXPECT_TRUE(values_.marked(2, &Plan::Values::restored_later));  // the plan's 1
+  EXPECT_TRUE(values_.unplanned(4));                              // has not come
   EXPECT_EQ(values_.fetchesOf(4), 0);
 }
 
@@ -93,7 +93,7 @@ TEST_F(PlannedValuesTest, WithoutAPlanNoneIsPlanned) {
   EXPECT_FALSE(values_.isNextOf(kNone));
   values_.add(true);  // as a plan's, though there is none
   EXPECT_TRUE(values_.unplanned(0));
-  EXPECT_FALSE(values_.marked(0, &Plan::on_host));
+  EXPECT_FALSE(values_.marked(0, &Plan::Values::on_host));
   EXPECT_EQ(values_.fetchesOf(0), 0);
   EXPECT_EQ(values_.lastReplayReading(0), kNone);
 }
@@ -101,8 +101,8 @@ TEST_F(PlannedValuesTest, WithoutAPlanNoneIsPlanned) {
 TEST_F(PlannedValuesTest, AnotherPlanBeginsAnew) {
   for (const OpId maker : {kNone, kNone, 0}) add(maker);
   Plan other;
-  other.producer = {kNone};
-  other.fetches_of = {7};
+  other.values.producer = {kNone};
+  other.values.fetches = {7};
   values_.follow(&other);
   EXPECT_FALSE(values_.differ());
   EXPECT_TRUE(values_.unplanned(0));

@@ -10,7 +10,7 @@ namespace {
 std::shared_ptr<Plan> planOf(std::uint64_t program, std::int64_t host_fetches = 0) {
   auto plan = std::make_shared<Plan>();
   plan->signature = program;
-  plan->host_fetches = host_fetches;
+  plan->predicted.host_fetches = host_fetches;
   return plan;
 }
 
@@ -31,19 +31,19 @@ StepSummary plannedStep(const std::shared_ptr<const Plan>& plan, bool off_plan =
 TEST(ProgramTable, AStepBeginsWithThePlanOfTheProgramThatRanLast) {
   ProgramTable programs;
   EXPECT_EQ(programs.expectedPlan(1), nullptr);
-  programs[7].plan = planOf(7);
+  programs[7].in_force.plan = planOf(7);
   EXPECT_EQ(programs.expectedPlan(1), nullptr);  // none has run
   EXPECT_EQ(programs.noteStep(recordedStep(7)), 7U);
-  EXPECT_EQ(programs.expectedPlan(2), programs[7].plan);
+  EXPECT_EQ(programs.expectedPlan(2), programs[7].in_force.plan);
 }
 
 // 7 8 7 8 …: after a 7 an 8 comes.
 TEST(ProgramTable, ProgramsThatAlternateFollowEachOther) {
   ProgramTable programs;
-  for (const std::uint64_t program : {7, 8}) programs[program].plan = planOf(program);
+  for (const std::uint64_t program : {7, 8}) programs[program].in_force.plan = planOf(program);
   for (const std::uint64_t program : {7, 8, 7, 8, 7}) programs.noteStep(recordedStep(program));
   EXPECT_EQ(programs.last(), 7U);
-  EXPECT_EQ(programs.expectedPlan(6), programs[8].plan);
+  EXPECT_EQ(programs.expectedPlan(6), programs[8].in_force.plan);
 }
 
 TEST(ProgramTable, APlanForLaterTakesItsPlaceWhenThatStepBegins) {
@@ -61,14 +61,14 @@ TEST(ProgramTable, WhatBeginsAlikeIsTheProgramThatIsExpectedElseTheOneThatRanMos
   ProgramTable programs;
   for (const std::uint64_t program : {7, 8, 9}) {
     programs[program].first_op_signature = program == 9 ? 2 : 1;
-    programs[program].plan = planOf(program);
+    programs[program].in_force.plan = planOf(program);
   }
   programs[8].steps = 5;
-  EXPECT_EQ(programs.planFor(1, 1), programs[8].plan);
-  EXPECT_EQ(programs.planFor(2, 1), programs[9].plan);
+  EXPECT_EQ(programs.planFor(1, 1), programs[8].in_force.plan);
+  EXPECT_EQ(programs.planFor(2, 1), programs[9].in_force.plan);
   EXPECT_EQ(programs.planFor(3, 1), nullptr);
   for (int i = 0; i < 2; ++i) programs.noteStep(recordedStep(7));
-  EXPECT_EQ(programs.planFor(1, 3), programs[7].plan);
+  EXPECT_EQ(programs.planFor(1, 3), programs[7].in_force.plan);
 }
 
 // A step on its plan ran that plan's program; one that left it and was not recorded, nobody knows
@@ -86,28 +86,28 @@ TEST(ProgramTable, AStepsProgramIsItsTracesOrItsPlans) {
 
 TEST(ProgramTable, PlansThatCountOnTheHostAreDroppedAndMadeAnew) {
   ProgramTable programs;
-  const auto of_host = [](const Plan& plan) { return plan.host_fetches > 0; };
-  programs[7].plan = planOf(7);
+  const auto of_host = [](const Plan& plan) { return plan.predicted.host_fetches > 0; };
+  programs[7].in_force.plan = planOf(7);
   EXPECT_FALSE(programs.dropPlans(of_host));
-  programs[8].plan = planOf(8, 1);
-  programs[9].plan = planOf(9);
+  programs[8].in_force.plan = planOf(8, 1);
+  programs[9].in_force.plan = planOf(9);
   programs[9].later.plan = planOf(9, 1);
   EXPECT_TRUE(programs.dropPlans(of_host));
-  EXPECT_NE(programs[7].plan, nullptr);
-  EXPECT_FALSE(programs[7].replan);
-  EXPECT_EQ(programs[8].plan, nullptr);
-  EXPECT_TRUE(programs[8].replan);
-  EXPECT_NE(programs[9].plan, nullptr);  // it stays until there is another one
+  EXPECT_NE(programs[7].in_force.plan, nullptr);
+  EXPECT_FALSE(programs[7].planning.replan);
+  EXPECT_EQ(programs[8].in_force.plan, nullptr);
+  EXPECT_TRUE(programs[8].planning.replan);
+  EXPECT_NE(programs[9].in_force.plan, nullptr);  // it stays until there is another one
   EXPECT_EQ(programs[9].later.plan, nullptr);
-  EXPECT_TRUE(programs[9].replan);
+  EXPECT_TRUE(programs[9].planning.replan);
 }
 
 TEST(ProgramTable, AnotherBudgetKeepsPlansUnlessItIsSmaller) {
   ProgramTable programs;
-  programs[7].plan = planOf(7);
+  programs[7].in_force.plan = planOf(7);
   programs[7].later.plan = planOf(7);
   programs.beginAnew(/*drop=*/false);
-  EXPECT_NE(programs[7].plan, nullptr);
+  EXPECT_NE(programs[7].in_force.plan, nullptr);
   EXPECT_EQ(programs[7].later.plan, nullptr);
   EXPECT_TRUE(programs.anyPlan());
   programs.beginAnew(/*drop=*/true);
@@ -121,9 +121,9 @@ TEST(ProgramTable, TheMainProgramRanMostOfThoseThatAreKnownTheLargestNeedsMost) 
   EXPECT_EQ(programs.largest(), nullptr);
   programs[7].steps = 9;  // nothing is known of what it needs
   programs[8].steps = 3;
-  programs[8].plain_peak_bytes = 100;
+  programs[8].plain.peak_bytes = 100;
   programs[9].steps = 2;
-  programs[9].plain_peak_bytes = 200;
+  programs[9].plain.peak_bytes = 200;
   EXPECT_EQ(programs.main(), 8U);
   EXPECT_EQ(programs.largest(), &programs[9]);
   EXPECT_EQ(programs.current(), &programs[8]);  // none has run
@@ -134,8 +134,8 @@ TEST(ProgramTable, TheMainProgramRanMostOfThoseThatAreKnownTheLargestNeedsMost) 
 // After each step of a GAN the count of one is ahead, or they are equal: 3 of 4 are 75 %.
 TEST(ProgramTable, OfProgramsThatTakeTurnsTheMainOneIsAlwaysTheLargest) {
   ProgramTable programs;
-  programs[7].plain_peak_bytes = 200;
-  programs[8].plain_peak_bytes = 100;
+  programs[7].plain.peak_bytes = 200;
+  programs[8].plain.peak_bytes = 100;
   programs[7].steps = programs[8].steps = 3;
   for (int turn = 0; turn < 4; ++turn) {
     EXPECT_EQ(programs.main(), 7U);
@@ -151,16 +151,16 @@ TEST(ProgramTable, ThePlanOfTheMainProgramIsShownElseOneThatThereIs) {
   ProgramTable programs;
   for (const std::uint64_t program : {7, 8, 9}) {
     programs[program].steps = static_cast<std::int64_t>(10 * program * program);
-    programs[program].plain_peak_bytes = 100;
+    programs[program].plain.peak_bytes = 100;
   }
   programs[9].steps = 2000;
   EXPECT_EQ(programs.shown(), &programs[9]);  // without a plan, as all
-  programs[7].plan = planOf(7);
+  programs[7].in_force.plan = planOf(7);
   EXPECT_EQ(programs.shown(), &programs[7]);
-  programs[8].plan = planOf(8);
+  programs[8].in_force.plan = planOf(8);
   programs[8].steps = 1000;
   EXPECT_EQ(programs.shown(), &programs[8]);
-  programs[9].plan = planOf(9);
+  programs[9].in_force.plan = planOf(9);
   EXPECT_EQ(programs.shown(), &programs[9]);
   EXPECT_EQ(programs.shown([](std::uint64_t program) { return program == 7; }), 7U);
 }
@@ -169,7 +169,7 @@ TEST(ProgramTable, ThePlanOfTheMainProgramIsShownElseOneThatThereIs) {
 TEST(ProgramTable, AStepOfAnotherProgramEndsNoPlansCourse) {
   ProgramTable programs;
   const auto plan = planOf(7);
-  programs[7].plan = plan;
+  programs[7].in_force.plan = plan;
   programs[7].steps = 6;
   programs[8].steps = 2;
   for (std::int64_t step = 1; step <= 8; ++step)
@@ -188,7 +188,7 @@ TEST(ProgramTable, AStepOfAnotherProgramEndsNoPlansCourse) {
 TEST(ProgramTable, APauseAndAPlanThatIsGoneEndItsCourse) {
   ProgramTable programs;
   const auto plan = planOf(7);
-  programs[7].plan = plan;
+  programs[7].in_force.plan = plan;
   programs.noteActive(plannedStep(plan), 1, false);
   programs.noteActive(StepSummary{}, 2, /*keeps_everything=*/true);
   EXPECT_EQ(programs.active().fromStep(7), 2);

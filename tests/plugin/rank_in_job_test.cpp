@@ -18,12 +18,12 @@ class RankInJobTest : public test::PlannedRunTest {
 
   static Config withFile() {
     Config config = configOfRankZero();
-    config.text_file_path = (std::filesystem::path(testing::TempDir()) /
-                             ("ebbtide-series-" + std::to_string(::getpid()) + ".prom"))
-                                .string();
+    config.files.text_file = (std::filesystem::path(testing::TempDir()) /
+                              ("ebbtide-series-" + std::to_string(::getpid()) + ".prom"))
+                                 .string();
     return config;
   }
-  ~RankInJobTest() override { std::filesystem::remove(config_->text_file_path); }
+  ~RankInJobTest() override { std::filesystem::remove(config_->files.text_file); }
   RankInJobTest() : PlannedRunTest(withFile()) {}
 
   // A program has set these since its configuration was read.

@@ -41,21 +41,21 @@ TEST(ReplayFindings, APlanIsRejectedForWhatItReplays) {
   ReplayFindings findings;
   findings.reject("aten::sub", 5);
   Plan plan;
-  plan.op_signatures = {4, 5};
-  plan.replayed = {true, false};
-  plan.replayed_name = {"aten::mul", ""};
+  plan.ops.signatures = {4, 5};
+  plan.ops.replayed = {true, false};
+  plan.ops.replayed_name = {"aten::mul", ""};
   EXPECT_FALSE(findings.rejects(plan));
-  plan.replayed = {true, true};
-  plan.replayed_name = {"aten::mul", "aten::sub"};
+  plan.ops.replayed = {true, true};
+  plan.ops.replayed_name = {"aten::mul", "aten::sub"};
   EXPECT_TRUE(findings.rejects(plan));
 }
 
 TEST(ReplayFindings, APlanIsRejectedForANameThatIsDistrusted) {
   ReplayFindings findings;
   Plan plan;
-  plan.op_signatures = {4};
-  plan.replayed = {true};
-  plan.replayed_name = {"aten::linalg_lstsq"};
+  plan.ops.signatures = {4};
+  plan.ops.replayed = {true};
+  plan.ops.replayed_name = {"aten::linalg_lstsq"};
   EXPECT_FALSE(findings.anyDistrusted());
   EXPECT_TRUE(findings.distrust("aten::linalg_lstsq"));
   EXPECT_FALSE(findings.distrust("aten::linalg_lstsq"));

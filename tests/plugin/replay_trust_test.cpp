@@ -19,9 +19,9 @@ using SecondReplay = ReplayTrust::SecondReplay;
 
 std::shared_ptr<Plan> planThatReplays(const std::string& op, std::uint64_t signature) {
   const auto plan = std::make_shared<Plan>();
-  plan->op_signatures = {signature};
-  plan->replayed = {true};
-  plan->replayed_name = {op};
+  plan->ops.signatures = {signature};
+  plan->ops.replayed = {true};
+  plan->ops.replayed_name = {op};
   return plan;
 }
 

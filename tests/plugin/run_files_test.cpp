@@ -23,7 +23,7 @@ class RunFilesTest : public testing::Test {
 
   void reportTo(const std::string& path) {
     Config config;
-    config.report_path = path;
+    config.files.report = path;
     config_.change(config);
   }
 

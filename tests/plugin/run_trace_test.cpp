@@ -25,7 +25,7 @@ class RunTraces : public testing::Test {
  protected:
   RunTraces() {
     Config config;
-    config.trace_dir = folder_;
+    config.files.trace_dir = folder_;
     config.rank = 3;
     config_.change(std::move(config));
   }

@@ -7,9 +7,9 @@ namespace {
 
 TEST(RunView, NamesTheFirstStepThatHasNotBegun) {
   RunView run;
-  run.steps = 4;
+  run.steps.count = 4;
   EXPECT_EQ(run.nextStep(), 5);
-  run.step_is_open = true;
+  run.steps.is_open = true;
   EXPECT_EQ(run.nextStep(), 6);
 }
 
@@ -17,12 +17,12 @@ TEST(RunView, NamesTheFirstStepThatHasNotBegun) {
 // only been recorded.
 TEST(RunView, AProgramsStepsAreItsMeasure) {
   RunView run;
-  run.step_time = RecentSteps::Medians{.seconds = 9, .plain_seconds = 8};
-  run.recent.add({.number = 1, .program = 1, .seconds = 2}, 0);
-  run.recent.add({.number = 2, .program = 2, .seconds = 4, .added_seconds = 1}, 0);
-  run.recorded.resize(1);
+  run.steps.time = RecentSteps::Medians{.seconds = 9, .plain_seconds = 8};
+  run.steps.recent.add({.number = 1, .program = 1, .seconds = 2}, 0);
+  run.steps.recent.add({.number = 2, .program = 2, .seconds = 4, .added_seconds = 1}, 0);
+  run.steps.recorded.resize(1);
   EXPECT_DOUBLE_EQ(run.plainSeconds(2, 7), 8);  // one program runs: all steps are its
-  run.recorded.resize(2);
+  run.steps.recorded.resize(2);
   EXPECT_DOUBLE_EQ(run.plainSeconds(1, 7), 2);
   EXPECT_DOUBLE_EQ(run.plainSeconds(2, 7), 3);
   EXPECT_DOUBLE_EQ(run.plainSeconds(3, 7), 7);

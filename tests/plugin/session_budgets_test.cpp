@@ -162,7 +162,7 @@ TEST_F(SessionBudgetsTest, ABudgetIsForAllProgramsThatRun) {
   const auto plan = session.course().planFor(trace_.ops[0].signature, /*trains=*/true);
   ASSERT_NE(plan, nullptr);  // of the only one that needs one, when it comes
   EXPECT_EQ(plan->signature, trace_.signature);
-  EXPECT_EQ(plan->predicted_peak_bytes, answered.body["predicted_peak_bytes"]);
+  EXPECT_EQ(plan->predicted.peak_bytes, answered.body["predicted_peak_bytes"]);
 }
 
 TEST_F(SessionBudgetsTest, EachProgramThatDoesNotFitHasAPlanFromTheFirstStepOn) {
@@ -170,7 +170,7 @@ TEST_F(SessionBudgetsTest, EachProgramThatDoesNotFitHasAPlanFromTheFirstStepOn) 
   const std::int64_t held = trace_.base_bytes;
   // Nothing here depends on how good a plan is, so little work is enough. After 10 s no further
   // program's search begins.
-  config_.planning_work = 100'000;
+  config_.planning.work = 100'000;
   Session& session = begin();
   for (int i = 0; i < 2; ++i) {
     step();

@@ -39,7 +39,7 @@ TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
   const StepStart start = session.beginStep();  // the fourth
   EXPECT_EQ(session.trained().budgetBytes(), budget);
   ASSERT_NE(start.plan, nullptr);  // of that very step
-  EXPECT_EQ(start.plan->predicted_peak_bytes, first.body["predicted_peak_bytes"]);
+  EXPECT_EQ(start.plan->predicted.peak_bytes, first.body["predicted_peak_bytes"]);
   EXPECT_FALSE(start.plan->trusted);  // nothing has been compared: it is verified
   const Answered second = post("/v1/budget", {{"budget", "none"}});
   EXPECT_EQ(second.body["from_step"], 5);  // the fourth runs
@@ -269,15 +269,15 @@ TEST_F(SessionControlTest, BodiesThatAreNoneAreRefused) {
 
 // A path's bytes need not be text: what was begun is answered, and what is asked for is told.
 TEST_F(SessionControlTest, FoldersWithNamesThatAreNoTextAreTold) {
-  config_.trace_dir = folder_.string() + "-\xff";
-  config_.socket_dir = folder_.string() + "-\xfe";
+  config_.files.trace_dir = folder_.string() + "-\xff";
+  config_.server.socket_dir = folder_.string() + "-\xfe";
   begin();
   EXPECT_EQ(post("/v1/trace", {{"steps", 1}}).status, 202);
   EXPECT_EQ(post("/v1/snapshot").status, 200);
   EXPECT_EQ(get("/v1/config").status, 200);
   session_->shutdown();
-  std::filesystem::remove_all(config_.trace_dir);
-  std::filesystem::remove_all(config_.socket_dir);
+  std::filesystem::remove_all(config_.files.trace_dir);
+  std::filesystem::remove_all(config_.server.socket_dir);
 }
 
 TEST_F(SessionControlTest, WhatIsAskedOfAnotherRankIsNotAnsweredHere) {

@@ -75,8 +75,8 @@ class SessionExitTest : public test::ControlledSession {
 // This planner searches for as long as a plan may take, if nothing ends it: a day, longer than any
 // test may run. Its plan would be said, so that the first part saw it end too soon.
 TEST_F(SessionExitTest, ASearchThatNobodyWaitsForEndsAndSaysNothing) {
-  config_.planner = "moccasin-local";
-  config_.planning_work.reset();
+  config_.planning.planner = "moccasin-local";
+  config_.planning.work.reset();
   config_.log_level = "info";
   begin(plain_bytes_ - saved_bytes_ / 2);
   const std::int64_t before = planningTicks();
@@ -101,11 +101,11 @@ TEST_F(SessionExitTest, WhoEndsItSecondFindsTheReport) {
   searches_ = &deaf_search_;
   const std::filesystem::path report =
       std::filesystem::path(testing::TempDir()) / (folder_.filename().string() + "-report.json");
-  config_.report_path = report.string();
+  config_.files.report = report.string();
   begin(plain_bytes_ - saved_bytes_ / 2);
   step();
   ASSERT_TRUE(comesTrue([this] { return deaf_search_.hasBegun(); }));
-  const auto ended = [this] { return session_->view(session_->guard().hold()).ended; };
+  const auto ended = [this] { return session_->view(session_->guard().hold()).process.ended; };
   auto first = std::async(std::launch::async, [this] { session_->shutdown(); });
   const bool ends = comesTrue(ended);
   auto second = std::async(std::launch::async, [this, &report] {

@@ -35,7 +35,7 @@ class SessionFiguresTest : public test::ControlledSession {
     json report;
     EXPECT_TRUE(comesTrue([&] {
       session_->writeReport();
-      std::ifstream file(config_.report_path);
+      std::ifstream file(config_.files.report);
       report = json::parse(file);
       return report["steps"] == steps;
     }));
@@ -43,15 +43,15 @@ class SessionFiguresTest : public test::ControlledSession {
   }
   void beginWithReport(std::int64_t budget) {
     std::filesystem::create_directories(folder_);
-    config_.report_path = (folder_ / "report.json").string();
+    config_.files.report = (folder_ / "report.json").string();
     begin(budget);
   }
 };
 
 // The recorded GPT step has more lower sets than that planner lists: another one answers.
 TEST_F(SessionFiguresTest, WhoAnswersForAnotherPlannerIsNamedWithTheReason) {
-  config_.planner = "kusumoto-exact";
-  config_.planning_work.reset();  // it has no such option
+  config_.planning.planner = "kusumoto-exact";
+  config_.planning.work.reset();  // it has no such option
   config_.log_level = "info";
   testing::internal::CaptureStderr();
   beginWithReport(plain_bytes_ - saved_bytes_ / 4);
@@ -59,16 +59,16 @@ TEST_F(SessionFiguresTest, WhoAnswersForAnotherPlannerIsNamedWithTheReason) {
   ASSERT_TRUE(comesTrue([&] { return (plan = step()) != nullptr; }));
   const json status = get("/v1/status").body["plan"], report = this->report()["plan"];
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(plan->asked, "kusumoto-exact");
-  EXPECT_EQ(plan->planner.rfind("kusumoto-approx", 0), 0u) << plan->planner;
-  EXPECT_NE(plan->note.find("lower sets that kusumoto-exact lists"), std::string::npos);
-  const std::string by =
-      "plan by " + plan->planner + " (kusumoto-exact was asked: " + plan->note + ") in ";
+  EXPECT_EQ(plan->origin.asked, "kusumoto-exact");
+  EXPECT_EQ(plan->origin.planner.rfind("kusumoto-approx", 0), 0u) << plan->origin.planner;
+  EXPECT_NE(plan->origin.note.find("lower sets that kusumoto-exact lists"), std::string::npos);
+  const std::string by = "plan by " + plan->origin.planner +
+                         " (kusumoto-exact was asked: " + plan->origin.note + ") in ";
   EXPECT_NE(said.find(by), std::string::npos) << said;
   for (const json& told : {status, report}) {
     EXPECT_EQ(told["asked"], "kusumoto-exact") << told;
-    EXPECT_EQ(told["planner"], plan->planner) << told;
-    EXPECT_EQ(told["note"], plan->note) << told;
+    EXPECT_EQ(told["planner"], plan->origin.planner) << told;
+    EXPECT_EQ(told["note"], plan->origin.note) << told;
   }
 }
 
@@ -353,7 +353,7 @@ TEST_F(SessionFiguresTest, ThePromisedSlowdownIsThatOfThePlanThatIsTold) {
   ASSERT_NE(plan, nullptr);
   EXPECT_EQ(plan->signature, next.signature);
   EXPECT_GT(more, 0);
-  EXPECT_EQ(more, plan->overhead_ratio);
+  EXPECT_EQ(more, plan->predicted.overhead_ratio);
   EXPECT_EQ(get("/v1/status").body["plan"]["overhead_ratio"], more);
   EXPECT_EQ(report()["plan"]["overhead_ratio"], more);
 }

@@ -35,7 +35,7 @@ TEST_F(SessionFirstPlanTest, IsInForceAtTheNextStepAndSearchedForOnceTheBaseIsSe
   // The same plan, by this step's figures; what was compared was.
   const auto now = inForce();
   ASSERT_NE(now, nullptr);
-  EXPECT_EQ(now->replayed, first->replayed);
+  EXPECT_EQ(now->ops.replayed, first->ops.replayed);
   EXPECT_TRUE(now->trusted);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), now);
   EXPECT_EQ(search_.begun(), 1);
@@ -125,7 +125,7 @@ TEST_F(SessionFirstPlanTest, IsFoundAgainOnceTheBaseHasGrown) {
   const auto second = inForce();
   ASSERT_NE(second, nullptr);
   EXPECT_NE(second, first);
-  EXPECT_LE(second->predicted_peak_bytes, small());
+  EXPECT_LE(second->predicted.peak_bytes, small());
   search_.letGo(HeldSearch::everything);
   settle();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), second);
@@ -180,7 +180,7 @@ TEST_F(SessionFirstPlanTest, MayNotGoOverTheBudgetToBeVerified) {
   session_->shutdown();
   EXPECT_FALSE(begin().verifications().keepsWithinBudget());
   session_->shutdown();
-  config_.on_infeasible = OnInfeasible::kBestEffort;  // nothing is judged
+  config_.planning.on_infeasible = OnInfeasible::kBestEffort;  // nothing is judged
   EXPECT_FALSE(begin(small()).verifications().keepsWithinBudget());
 }
 
@@ -195,7 +195,7 @@ TEST_F(SessionFirstPlanTest, StaysWhereTheSearchFails) {
   EXPECT_NE(said.find("no better plan could be made"), std::string::npos) << said;
   EXPECT_NE(said.find("the search failed"), std::string::npos) << said;
   EXPECT_EQ(said.find("values are spilled"), std::string::npos) << said;
-  EXPECT_NE(said.find("plan by " + first->planner + " in "), std::string::npos) << said;
+  EXPECT_NE(said.find("plan by " + first->origin.planner + " in "), std::string::npos) << said;
 }
 
 // The figures are the third step's, and what steps do is the same: no other plan took its place.
@@ -236,9 +236,11 @@ TEST_F(SessionFirstPlanTest, OfTwoProgramsOneSearchIsMadeAtATime) {
 TEST_F(SessionFirstPlanTest, ThatReplaysARejectedOpEndsItsSearch) {
   const auto first = searchedFor(small());
   const auto op = static_cast<std::size_t>(
-      std::find(first->replayed.begin(), first->replayed.end(), true) - first->replayed.begin());
-  ASSERT_LT(op, first->replayed.size());
-  session_->replayTrust().reject(first->replayed_name[op], first->op_signatures[op], "it differs");
+      std::find(first->ops.replayed.begin(), first->ops.replayed.end(), true) -
+      first->ops.replayed.begin());
+  ASSERT_LT(op, first->ops.replayed.size());
+  session_->replayTrust().reject(first->ops.replayed_name[op], first->ops.signatures[op],
+                                 "it differs");
   EXPECT_EQ(inForce(), nullptr);
   settle();
   EXPECT_EQ(search_.cut(), 1);
@@ -246,7 +248,7 @@ TEST_F(SessionFirstPlanTest, ThatReplaysARejectedOpEndsItsSearch) {
   step();
   const auto next = awaitOther(nullptr);
   ASSERT_NE(next, nullptr);
-  EXPECT_FALSE(next->replayed[op]);
+  EXPECT_FALSE(next->ops.replayed[op]);
   search_.awaitBegun(2);  // for a better one, without that op
 }
 
@@ -285,7 +287,7 @@ TEST_F(SessionFirstPlanTest, OfAnotherBudgetEndsItsSearch) {
   const auto other = awaitOther(nullptr);
   ASSERT_NE(other, nullptr);
   EXPECT_NE(other->course, first->course);
-  EXPECT_LE(other->predicted_peak_bytes, small() - 4 * kMib);
+  EXPECT_LE(other->predicted.peak_bytes, small() - 4 * kMib);
   search_.awaitBegun(2);
 }
 
@@ -300,12 +302,12 @@ TEST_F(SessionFirstPlanTest, GivesWayToThePlanOfABudgetThatIsAskedFor) {
   const auto asked = step();
   ASSERT_NE(asked, nullptr);
   EXPECT_NE(asked->course, first->course);
-  EXPECT_LE(asked->predicted_peak_bytes, small() - 4 * kMib);
+  EXPECT_LE(asked->predicted.peak_bytes, small() - 4 * kMib);
 }
 
 // Whoever names a planner gets its plans and no other's.
 TEST_F(SessionFirstPlanTest, IsNoneWhereAPlannerIsNamed) {
-  config_.planner = "greedy";
+  config_.planning.planner = "greedy";
   begin(small());
   step();
   search_.awaitBegun(1);
@@ -336,7 +338,7 @@ TEST_F(SessionFirstPlanTest, OfAShortRunIsSaidAtItsEnd) {
   testing::internal::CaptureStderr();
   session_->shutdown();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("plan by " + first->planner + " in "), std::string::npos) << said;
+  EXPECT_NE(said.find("plan by " + first->origin.planner + " in "), std::string::npos) << said;
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ using test::kMib;
 class SessionFormsTest : public test::ControlledSession {
  protected:
   Session& beginWith(const std::string& text) {
-    config_.budget_text = text;
-    config_.budget_form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", text);
+    config_.budget.text = text;
+    config_.budget.form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", text);
     config_.log_level = "info";
     testing::internal::CaptureStderr();
     session_ = std::make_unique<Session>(config_, "", &SessionControl::makeFor);

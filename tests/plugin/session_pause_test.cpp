@@ -12,7 +12,7 @@ using test::slowPlan;
 // Without first plans: each search is the planning thread's own.
 class SessionPauseTest : public test::FirstPlannedSession {
  protected:
-  SessionPauseTest() { config_.planner = "greedy"; }
+  SessionPauseTest() { config_.planning.planner = "greedy"; }
 
   // At once, and in force with the next step.
   void pause(bool paused) {

@@ -107,7 +107,7 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsWhatIsFoundTakesItsPlace) {
 
 // The search is cut after 2 s, four times as long as it may take. The planning thread makes a plan.
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEver) {
-  config_.planning_time = std::chrono::milliseconds(500);  // the first plan takes what it takes
+  config_.planning.time = std::chrono::milliseconds(500);  // the first plan takes what it takes
   const auto first = searchedFor(small());
   session_->verifications().failed(*first, "memory is short");
   EXPECT_EQ(step(), nullptr);
@@ -123,7 +123,7 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEve
 
 // What it would have found may write to the disk. The first plan, which writes nothing, stays.
 TEST_F(SessionPolishingTest, WhereNothingCanBeWrittenTheSearchIsBegunAgain) {
-  config_.spill_dir = "/no/such/folder";
+  config_.files.spill_dir = "/no/such/folder";
   const auto first = searchedFor(small());
   const std::string value(SpillTarget::kLeastBytes, 'x');
   EXPECT_FALSE(session_->trained().spills().write(value.data(), SpillTarget::kLeastBytes,

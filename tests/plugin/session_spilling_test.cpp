@@ -29,7 +29,7 @@ class SessionSpillingTest : public test::ControlledSession {
 TEST_F(SessionSpillingTest, ErrorsNameTheDiskThatTookNothing) {
   const std::string why =
       "cannot make a spill file in /no/such/folder: No such file or directory (errno 2)";
-  config_.spill_dir = "/no/such/folder";
+  config_.files.spill_dir = "/no/such/folder";
   config_.log_level = "info";
   testing::internal::CaptureStderr();
   begin(plain_bytes_);
@@ -50,7 +50,7 @@ TEST_F(SessionSpillingTest, ErrorsNameTheDiskThatTookNothing) {
 // may take twice as much, and a refusal would name that. Verification steps may go over the budget
 // until then, and may not while it is judged.
 TEST_F(SessionSpillingTest, WhereNoPlanFitsTheStepThatFollowsTheBestOneIsJudged) {
-  config_.spill_dir = "/no/such/folder";
+  config_.files.spill_dir = "/no/such/folder";
   begin(trace_.base_bytes + kMib);
   failToSpill();
   for (int i = 0; i < 3; ++i) {
@@ -64,7 +64,7 @@ TEST_F(SessionSpillingTest, WhereNoPlanFitsTheStepThatFollowsTheBestOneIsJudged)
   session_->verifications().verified(*plan, true);
   follow(session_->beginStep());
   EXPECT_TRUE(session_->verifications().keepsWithinBudget());
-  EXPECT_GE(session_->budgets().verdict().floorBytes(), plan->predicted_peak_bytes);
+  EXPECT_GE(session_->budgets().verdict().floorBytes(), plan->predicted.peak_bytes);
   EXPECT_FALSE(isRefused());
 }
 

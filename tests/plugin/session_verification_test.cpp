@@ -47,12 +47,13 @@ class SessionVerificationTest : public test::ControlledSession {
   }
   static std::size_t firstReplayOf(const Plan& plan) {
     std::size_t op = 0;
-    while (op + 1 < plan.replayed.size() && !plan.replayed[op]) ++op;
-    EXPECT_TRUE(plan.replayed[op]);
+    while (op + 1 < plan.ops.replayed.size() && !plan.ops.replayed[op]) ++op;
+    EXPECT_TRUE(plan.ops.replayed[op]);
     return op;
   }
   void reject(const Plan& plan, std::size_t op) {
-    session_->replayTrust().reject(plan.replayed_name[op], plan.op_signatures[op], "it differs");
+    session_->replayTrust().reject(plan.ops.replayed_name[op], plan.ops.signatures[op],
+                                   "it differs");
   }
 
   std::function<void()> while_locked_;  // called with the session's lock held, as a budget is set
@@ -107,7 +108,7 @@ TEST_F(SessionVerificationTest, APlanThatReplaysARejectedOpGoes) {
   session_->verifications().verified(*plan, true);  // another thread's step, which began on it
   EXPECT_FALSE(plan->trusted);
   const auto next = awaitPlan();
-  EXPECT_FALSE(next->replayed[op]);
+  EXPECT_FALSE(next->ops.replayed[op]);
   EXPECT_FALSE(session_->replayTrust().rejects(*next));
   EXPECT_FALSE(next->trusted);
 }

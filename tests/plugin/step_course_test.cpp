@@ -25,7 +25,7 @@ class StepCourseTest : public test::PlannedRunTest {
     plan->signature = kProgram;
     Program& known = steps_so_far_.programs[kProgram];
     known.first_op_signature = kFirstOp;
-    known.plan = plan;
+    known.in_force.plan = plan;
     return plan;
   }
 

@@ -11,8 +11,8 @@ class StepJudgeTest : public testing::Test {
  protected:
   StepJudgeTest() {
     plan_->feasible = true;
-    plan_->predicted_peak_bytes = 1000;
-    plan_->host_ns = 10'000'000;
+    plan_->predicted.peak_bytes = 1000;
+    plan_->predicted.host_ns = 10'000'000;
     summary_.plan = plan_;
     summary_.trusted = true;
     memory_.allocated_peak_bytes = 1000;
@@ -63,7 +63,7 @@ TEST_F(StepJudgeTest, APlanThatFitsDoesNotSpill) {
 // The plan is of a step that unpacked the first of two uses. Twice the same use is no more.
 TEST_F(StepJudgeTest, MoreOfABackwardPassAsksForAPlan) {
   constexpr auto kUnpack = scheduler::TraceEvent::Kind::kUnpack;
-  plan_->events_of_use = {{0}, {}};
+  plan_->uses.events = {{0}, {}};
   summary_.recorded = summary_.off_plan = true;
   summary_.trace.use_value = {0, 1};
   summary_.trace.events = {{.kind = kUnpack, .id = 0}, {.kind = kUnpack, .id = 0}};
@@ -86,10 +86,10 @@ TEST_F(StepJudgeTest, SlowOffloadsAskForAPlanTheThirdTime) {
   done_.offload_ns = 40'000'000;
   EXPECT_FALSE(judge().offloads_slowly);
   done_.offload_ns = 40'000'001;
-  program_.slow_offloads = 1;
+  program_.in_force.slow_offloads = 1;
   EXPECT_TRUE(judge().offloads_slowly);
   EXPECT_FALSE(judge().plan_again);
-  program_.slow_offloads = 2;
+  program_.in_force.slow_offloads = 2;
   EXPECT_TRUE(judge().plan_again);
 }
 
@@ -98,10 +98,10 @@ TEST_F(StepJudgeTest, AProgramThatFittedUntilNowIsPlannedAgain) {
   runWithoutPlan();
   EXPECT_TRUE(judge().spills_unplanned);
   EXPECT_FALSE(judge().plan_again);
-  program_.asked = true;
+  program_.planning.asked = true;
   EXPECT_TRUE(judge().plan_again);
   EXPECT_FALSE(judge(/*planning=*/true).plan_again);
-  program_.plan = plan_;
+  program_.in_force.plan = plan_;
   EXPECT_FALSE(judge().plan_again);
 }
 

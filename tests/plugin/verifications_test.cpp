@@ -11,8 +11,8 @@ class VerificationsTest : public test::JudgedRunTest {
  protected:
   static Config withBudget() {
     Config config;
-    config.budget_bytes = 64 * kMib;
-    config.budget_text = std::to_string(64 * kMib);
+    config.budget.bytes = 64 * kMib;
+    config.budget.text = std::to_string(64 * kMib);
     return config;
   }
   VerificationsTest() : JudgedRunTest(withBudget()) {
@@ -23,9 +23,9 @@ class VerificationsTest : public test::JudgedRunTest {
   static std::shared_ptr<Plan> planOf(std::vector<bool> replayed) {
     auto plan = std::make_shared<Plan>();
     plan->signature = kProgram;
-    plan->op_signatures = {10, 11};
-    plan->replayed = std::move(replayed);
-    plan->replayed_name = {"aten::a", "aten::b"};
+    plan->ops.signatures = {10, 11};
+    plan->ops.replayed = std::move(replayed);
+    plan->ops.replayed_name = {"aten::a", "aten::b"};
     return plan;
   }
   Program& program() { return steps_so_far_.programs[kProgram]; }
@@ -48,78 +48,78 @@ class VerificationsTest : public test::JudgedRunTest {
 };
 
 TEST_F(VerificationsTest, APlanIsTrustedOnceAllThatItReplaysWasCompared) {
-  program().plan = planOf({true, true});
-  verifications_.verified(*program().plan, /*whole=*/false);
-  EXPECT_FALSE(program().plan->trusted);
-  verifications_.verified(*program().plan, /*whole=*/true);
-  EXPECT_TRUE(program().plan->trusted);
+  program().in_force.plan = planOf({true, true});
+  verifications_.verified(*program().in_force.plan, /*whole=*/false);
+  EXPECT_FALSE(program().in_force.plan->trusted);
+  verifications_.verified(*program().in_force.plan, /*whole=*/true);
+  EXPECT_TRUE(program().in_force.plan->trusted);
   EXPECT_EQ(trust_.verificationSteps(), 2);
 }
 
 // It took the other one's place while a step verified that.
 TEST_F(VerificationsTest, APlanIsTrustedByWhatAnotherOneCompared) {
   const auto before = planOf({true, false});
-  program().plan = planOf({true, true});
+  program().in_force.plan = planOf({true, true});
   verifications_.verified(*before, /*whole=*/true);
-  EXPECT_FALSE(program().plan->trusted);  // nobody has compared op 1
-  program().plan = planOf({true, false});
+  EXPECT_FALSE(program().in_force.plan->trusted);  // nobody has compared op 1
+  program().in_force.plan = planOf({true, false});
   verifications_.verified(*before, /*whole=*/true);
-  EXPECT_TRUE(program().plan->trusted);
+  EXPECT_TRUE(program().in_force.plan->trusted);
 }
 
 TEST_F(VerificationsTest, APlanWithARejectedOpIsNotTrusted) {
-  program().plan = planOf({true, true});
+  program().in_force.plan = planOf({true, true});
   trust_.reject("aten::b", 11, "a test");
-  verifications_.verified(*program().plan, /*whole=*/true);
-  EXPECT_FALSE(program().plan->trusted);
+  verifications_.verified(*program().in_force.plan, /*whole=*/true);
+  EXPECT_FALSE(program().in_force.plan->trusted);
   verifications_.planWithoutRejected();
-  EXPECT_EQ(program().plan, nullptr);
+  EXPECT_EQ(program().in_force.plan, nullptr);
   EXPECT_TRUE(steps_so_far_.to_record.any());
 }
 
 TEST_F(VerificationsTest, APlanWithoutARejectedOpStays) {
-  program().plan = planOf({true, false});
+  program().in_force.plan = planOf({true, false});
   trust_.reject("aten::b", 11, "a test");
   verifications_.planWithoutRejected();
-  EXPECT_NE(program().plan, nullptr);
+  EXPECT_NE(program().in_force.plan, nullptr);
   EXPECT_FALSE(steps_so_far_.to_record.any());
 }
 
 TEST_F(VerificationsTest, AThirdStepThatVerifiesPartOfItHasAnotherPlanMade) {
   const auto plan = planOf({true, true});
-  program().plan = plan;
+  program().in_force.plan = plan;
   for (int i = 0; i < 2; ++i) verifications_.verified(*plan, /*whole=*/false);
-  EXPECT_EQ(program().plan, plan);
-  EXPECT_FALSE(program().replan);
+  EXPECT_EQ(program().in_force.plan, plan);
+  EXPECT_FALSE(program().planning.replan);
   verifications_.verified(*plan, /*whole=*/false);
-  EXPECT_EQ(program().plan, nullptr);
-  EXPECT_TRUE(program().replan);
+  EXPECT_EQ(program().in_force.plan, nullptr);
+  EXPECT_TRUE(program().planning.replan);
   EXPECT_TRUE(steps_so_far_.to_record.any());
 }
 
 TEST_F(VerificationsTest, WhatAStepOnAnOlderPlanMetIsNoWordOnThisOne) {
   const auto older = planOf({true, true});
-  program().plan = planOf({true, true});
+  program().in_force.plan = planOf({true, true});
   for (int i = 0; i < 3; ++i) verifications_.verified(*older, /*whole=*/false);
   verifications_.failed(*older, "a test");
-  EXPECT_NE(program().plan, nullptr);
-  EXPECT_FALSE(program().replan);
+  EXPECT_NE(program().in_force.plan, nullptr);
+  EXPECT_FALSE(program().planning.replan);
 }
 
 // Each is made anew four times. The fifth that fails is said, and no plan is asked for any more.
 TEST_F(VerificationsTest, PlansThatFailAreMadeAnewSoManyTimes) {
   for (int i = 0; i < Program::kMostReplans; ++i) {
-    program().plan = planOf({true, true});
-    program().replan = false;  // it was asked for
-    verifications_.failed(*program().plan, "a test");
-    EXPECT_EQ(program().plan, nullptr);
-    EXPECT_TRUE(program().replan);
+    program().in_force.plan = planOf({true, true});
+    program().planning.replan = false;  // it was asked for
+    verifications_.failed(*program().in_force.plan, "a test");
+    EXPECT_EQ(program().in_force.plan, nullptr);
+    EXPECT_TRUE(program().planning.replan);
   }
   EXPECT_TRUE(warned_.empty());
-  program().plan = planOf({true, true});
-  program().replan = false;
-  verifications_.failed(*program().plan, "a test");
-  EXPECT_FALSE(program().replan);
+  program().in_force.plan = planOf({true, true});
+  program().planning.replan = false;
+  verifications_.failed(*program().in_force.plan, "a test");
+  EXPECT_FALSE(program().planning.replan);
   ASSERT_EQ(warned_.size(), 1U);
   EXPECT_EQ(warned_[0], "no plan could be verified, values are spilled instead: a test");
 }
@@ -128,9 +128,9 @@ TEST_F(VerificationsTest, PlansThatFailAreMadeAnewSoManyTimes) {
 TEST_F(VerificationsTest, AfterAnOutageNothingIsSaidToBeSpilled) {
   host_.begin();
   warned_.clear();
-  program().plan = planOf({true, true});
-  program().replans = Program::kMostReplans;
-  verifications_.failed(*program().plan, "a test");
+  program().in_force.plan = planOf({true, true});
+  program().planning.replans = Program::kMostReplans;
+  verifications_.failed(*program().in_force.plan, "a test");
   ASSERT_EQ(warned_.size(), 1U);
   EXPECT_EQ(warned_[0],
             "no plan could be verified, values are computed again where that is possible: a test");
@@ -138,11 +138,11 @@ TEST_F(VerificationsTest, AfterAnOutageNothingIsSaidToBeSpilled) {
 
 // It says nothing of what a search finds.
 TEST_F(VerificationsTest, AFirstPlanThatFailsTakesNoTurnOfASearch) {
-  program().plan = planOf({true, true});
-  program().first = FirstPlan(program().plan, {});
-  verifications_.failed(*program().plan, "a test");
-  EXPECT_TRUE(program().replan);
-  EXPECT_EQ(program().replans, 0);
+  program().in_force.plan = planOf({true, true});
+  program().in_force.first = FirstPlan(program().in_force.plan, {});
+  verifications_.failed(*program().in_force.plan, "a test");
+  EXPECT_TRUE(program().planning.replan);
+  EXPECT_EQ(program().planning.replans, 0);
 }
 
 TEST_F(VerificationsTest, OfAProgramThatNobodyKnowsNothingFollows) {

@@ -43,7 +43,8 @@ std::string whyNoStep(const RecordedRun& run) {
 }
 
 bool knowsItsNeed(const RunReport& report) {
-  return report.smallest_feasible_bytes.value_or(0) > 0 && report.needed_bytes.value_or(0) > 0;
+  return report.budget.smallest_feasible_bytes.value_or(0) > 0 &&
+         report.budget.needed_bytes.value_or(0) > 0;
 }
 
 // "": it was measured.
@@ -106,11 +107,11 @@ class Fit {
         all.budget = result.budget;
         budget_bytes = result.budget->bytes;
       }
-      search.note(
-          {.value = *value,
-           .fits = known && result.fits.value_or(true),
-           .needed_bytes =
-               known ? report.margins.budgetWithRoomFor(report.needed_bytes.value_or(0)) : 0});
+      search.note({.value = *value,
+                   .fits = known && result.fits.value_or(true),
+                   .needed_bytes = known ? report.budget.margins.budgetWithRoomFor(
+                                               report.budget.needed_bytes.value_or(0))
+                                         : 0});
       all.results.push_back(result);
     }
     return tell(std::move(all), search);
@@ -210,7 +211,7 @@ class Fit {
   void addCosts(FitResult& result, const RecordedRun& run) const {
     const auto step = largestStep(run, result.report.rank);
     if (!step) return;
-    const auto& margins = result.report.margins;
+    const auto& margins = result.report.budget.margins;
     const std::int64_t smallest = result.smallestBudgetBytes().value_or(0);
     std::vector<std::int64_t> budgets;
     if (!result.value) {

@@ -17,7 +17,7 @@ using metrics::orNull;
 using nlohmann::json;
 
 bool isOfGpu(const FitResult& result) {
-  return result.report.others_bytes.value_or(0) > 0;
+  return result.report.memory.others_bytes.value_or(0) > 0;
 }
 
 std::string costText(const FitResult& result, const BudgetCost& cost) {
@@ -62,13 +62,13 @@ std::string verdictText(const FitResult& result) {
 
 std::string plainText(const FitResult& result) {
   std::string text =
-      fmt::format("without a budget: peak {}", shownBytes(result.report.plain_peak_bytes));
+      fmt::format("without a budget: peak {}", shownBytes(result.report.peaks.plain_bytes));
   if (isOfGpu(result))
     text += fmt::format(" beside {} in use outside of PyTorch's allocator",
-                        shownBytes(result.report.others_bytes));
-  text += fmt::format(", activations {}", shownBytes(result.report.activation_bytes));
-  if (result.report.median_step_seconds.value_or(0) > 0)
-    text += fmt::format(", {} a step", shownSeconds(result.report.median_step_seconds));
+                        shownBytes(result.report.memory.others_bytes));
+  text += fmt::format(", activations {}", shownBytes(result.report.memory.activation_bytes));
+  if (result.report.steps.median_seconds.value_or(0) > 0)
+    text += fmt::format(", {} a step", shownSeconds(result.report.steps.median_seconds));
   if (result.ranks > 1)
     text += fmt::format(" ({}, which needs most of {} ranks)", result.report.name(), result.ranks);
   return text + "\n";
@@ -88,7 +88,7 @@ std::string inMiB(std::int64_t bytes) {
 }
 
 std::optional<std::int64_t> FitResult::smallestBudgetBytes() const {
-  auto smallest = report.smallest_feasible_bytes;
+  auto smallest = report.budget.smallest_feasible_bytes;
   if (!smallest) return smallest;
   if (fits.value_or(false) && budget && budget->bytes > 0)
     smallest = std::min(*smallest, budget->bytes);
@@ -118,10 +118,10 @@ json FitResult::toJson() const {
   tree["budget_bytes"] = budget && budget->bytes > 0 ? json(budget->bytes) : json();
   tree["overhead_ratio"] = at_budget ? orNull(at_budget->overhead_ratio) : json();
   tree["smallest_budget_bytes"] = orNull(smallestBudgetBytes());
-  tree["plain_peak_bytes"] = orNull(report.plain_peak_bytes);
-  tree["activation_bytes"] = orNull(report.activation_bytes);
-  tree["step_seconds"] = orNull(report.median_step_seconds);
-  tree["steps"] = report.steps;
+  tree["plain_peak_bytes"] = orNull(report.peaks.plain_bytes);
+  tree["activation_bytes"] = orNull(report.memory.activation_bytes);
+  tree["step_seconds"] = orNull(report.steps.median_seconds);
+  tree["steps"] = report.steps.count;
   tree["ranks"] = ranks;
   tree["rank"] = report.rank;
   tree["table"] = json::array();
@@ -140,7 +140,7 @@ std::string FitOfValues::text() const {
       rows.add({value, "-", "-", one.problem});
     } else {
       rows.add(
-          {value, smallestText(one), shownBytes(one.report.plain_peak_bytes), statusText(one)});
+          {value, smallestText(one), shownBytes(one.report.peaks.plain_bytes), statusText(one)});
     }
   }
   std::string text;

@@ -9,11 +9,13 @@
 namespace ebbtide::cli {
 
 FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes) {
-  if (report.smallest_feasible_bytes.value_or(0) <= 0 || report.needed_bytes.value_or(0) <= 0) {
+  if (report.budget.smallest_feasible_bytes.value_or(0) <= 0 ||
+      report.budget.needed_bytes.value_or(0) <= 0) {
     throw std::invalid_argument(report.path + ": no step was recorded, so no budget is known");
   }
-  if (budget_bytes >= *report.smallest_feasible_bytes) return FitVerdict::kFits;
-  const auto least = static_cast<double>(*report.needed_bytes - report.margins.unplanned_bytes);
+  if (budget_bytes >= *report.budget.smallest_feasible_bytes) return FitVerdict::kFits;
+  const auto least =
+      static_cast<double>(*report.budget.needed_bytes - report.budget.margins.unplanned_bytes);
   const double unsure = report.world_size > 1 ? kUnsureShareOfRanks : kUnsureShare;
   if (static_cast<double>(budget_bytes) < (1 - unsure) * least) {
     return FitVerdict::kDoesNotFit;
@@ -26,11 +28,12 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
   const auto text = budgets.textOf(report.rank);
   if (!text) return std::nullopt;
   const auto form = scheduler::BudgetForm::parse(name, *text);
-  const auto bytes = scheduler::resolve(form, {.memory_bytes = report.whole_bytes,
-                                               .available_bytes = report.available_bytes,
-                                               .plain_peak_bytes = report.plain_peak_bytes,
-                                               .activation_bytes = report.activation_bytes,
-                                               .others_bytes = report.others_bytes.value_or(0)});
+  const auto bytes =
+      scheduler::resolve(form, {.memory_bytes = report.budget.whole_bytes,
+                                .available_bytes = report.budget.available_bytes,
+                                .plain_peak_bytes = report.peaks.plain_bytes,
+                                .activation_bytes = report.memory.activation_bytes,
+                                .others_bytes = report.memory.others_bytes.value_or(0)});
   if (!bytes) {
     throw std::invalid_argument(name + "=" + *text +
                                 ": the run's report does not tell what this is of. Write for "
@@ -49,7 +52,8 @@ std::optional<std::int64_t> smallerBudgetToTry(const std::vector<RunReport>& rep
                                                std::int64_t named_bytes) {
   std::int64_t most = 0;
   for (const RunReport& report : reports) {
-    most = std::max(most, report.margins.namedBudgetBytes(report.needed_bytes.value_or(0)));
+    most = std::max(most,
+                    report.budget.margins.namedBudgetBytes(report.budget.needed_bytes.value_or(0)));
   }
   const double least_named = (1 - kUnsureShare) * static_cast<double>(named_bytes);
   if (most == 0 || static_cast<double>(most) >= least_named) return std::nullopt;

@@ -86,7 +86,7 @@ scheduler::Bytes floorOfLaterSteps(const RecordedRun& run, int rank) {
 
 std::int64_t RecordedRun::stepsOfAll() const {
   std::int64_t fewest = reports.empty() ? 0 : INT64_MAX;
-  for (const RunReport& report : reports) fewest = std::min(fewest, report.steps);
+  for (const RunReport& report : reports) fewest = std::min(fewest, report.steps.count);
   return fewest;
 }
 
@@ -98,13 +98,14 @@ bool RecordedRun::failed() const {
 
 bool RecordedRun::heldItsBudget() const {
   return !failed() && stepsOfAll() > 0 &&
-         std::all_of(reports.begin(), reports.end(),
-                     [](const RunReport& report) { return report.violations.value_or(1) == 0; });
+         std::all_of(reports.begin(), reports.end(), [](const RunReport& report) {
+           return report.budget.violations.value_or(1) == 0;
+         });
 }
 
 bool RecordedRun::failedForOtherReasons() const {
   const bool over = std::any_of(reports.begin(), reports.end(), [](const RunReport& report) {
-    return report.violations.value_or(0) > 0;
+    return report.budget.violations.value_or(0) > 0;
   });
   return failed() && !over && !tellsOfMemory(output());
 }
@@ -119,8 +120,8 @@ const RunReport* RecordedRun::neediest() const {
   const auto most =
       std::max_element(reports.begin(), reports.end(), [](const RunReport& a, const RunReport& b) {
         const auto needs = [](const RunReport& report) {
-          return std::tuple(report.smallest_feasible_bytes.value_or(0),
-                            report.plain_peak_bytes.value_or(0));
+          return std::tuple(report.budget.smallest_feasible_bytes.value_or(0),
+                            report.peaks.plain_bytes.value_or(0));
         };
         return needs(a) < needs(b);
       });
@@ -149,8 +150,9 @@ std::vector<RunReport> reportsOfLaterSteps(const RecordedRun& run) {
   std::vector<RunReport> reports = run.reports;
   for (RunReport& report : reports) {
     const scheduler::Bytes floor = floorOfLaterSteps(run, report.rank);
-    if (floor == 0 || !report.needed_bytes) continue;
-    report.needed_bytes = std::min(*report.needed_bytes, floor + report.margins.unplanned_bytes);
+    if (floor == 0 || !report.budget.needed_bytes) continue;
+    report.budget.needed_bytes =
+        std::min(*report.budget.needed_bytes, floor + report.budget.margins.unplanned_bytes);
   }
   return reports;
 }

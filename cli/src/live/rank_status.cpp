@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostHistory = 1000;  // a server of ours sends 120
 
-std::vector<double> history(const nlohmann::json& tree, const char* name) {
+std::vector<double> latest(const nlohmann::json& tree, const char* name) {
   std::vector<double> numbers = numbersAt(tree, {"history", name});
   if (numbers.size() > kMostHistory) {
     numbers.erase(numbers.begin(), numbers.end() - kMostHistory);
@@ -36,34 +36,35 @@ RankStatus RankStatus::of(const RankAnswer& answer, const std::string& job) {
   status.mode = text(tree, {"mode"});
   status.device = text(tree, {"device"});
   status.planner = text(tree, {"plan", "planner"});
-  status.steps = integerAt(tree, {"steps"});
-  status.last_step_seconds = numberAt(tree, {"step_seconds", "last"});
-  status.median_step_seconds = numberAt(tree, {"step_seconds", "median"});
-  status.budget_bytes = integerAt(tree, {"memory", "budget_bytes"});
-  status.live_bytes = integerAt(tree, {"memory", "allocated_bytes"});
-  status.peak_bytes = integerAt(tree, {"memory", "peak_mapped_bytes"});
-  if (status.peak_bytes.value_or(0) == 0) {
-    status.peak_bytes = integerAt(tree, {"memory", "peak_allocated_bytes"});
+  status.steps.count = integerAt(tree, {"steps"});
+  status.steps.last_seconds = numberAt(tree, {"step_seconds", "last"});
+  status.steps.median_seconds = numberAt(tree, {"step_seconds", "median"});
+  status.memory.budget_bytes = integerAt(tree, {"memory", "budget_bytes"});
+  status.memory.live_bytes = integerAt(tree, {"memory", "allocated_bytes"});
+  status.memory.peak_bytes = integerAt(tree, {"memory", "peak_mapped_bytes"});
+  if (status.memory.peak_bytes.value_or(0) == 0) {
+    status.memory.peak_bytes = integerAt(tree, {"memory", "peak_allocated_bytes"});
   }
-  status.margin_bytes = integerAt(tree, {"memory", "margin_bytes"});
-  status.predicted_peak_bytes = integerAt(tree, {"memory", "predicted_peak_bytes"});
-  status.smallest_feasible_bytes = integerAt(tree, {"smallest_feasible_budget_bytes"});
+  status.memory.margin_bytes = integerAt(tree, {"memory", "margin_bytes"});
+  status.memory.predicted_peak_bytes = integerAt(tree, {"memory", "predicted_peak_bytes"});
+  status.memory.smallest_feasible_bytes = integerAt(tree, {"smallest_feasible_budget_bytes"});
   status.violations = integerAt(tree, {"totals", "budget_violations"});
   status.recompute_ratio = numberAt(tree, {"recompute_ratio"});
-  status.step_seconds = history(tree, "step_seconds");
-  status.peak_history = history(tree, "peak_bytes");
+  status.history.step_seconds = latest(tree, "step_seconds");
+  status.history.peak_bytes = latest(tree, "peak_bytes");
   if (status.state.empty()) status.problem = "its answer has no state";
   return status;
 }
 
 bool RankStatus::isLimited() const {
-  return budget_bytes && *budget_bytes < INT64_MAX;
+  return memory.budget_bytes && *memory.budget_bytes < INT64_MAX;
 }
 
 std::optional<std::int64_t> RankStatus::boundedPeakBytes() const {
-  if (!peak_bytes || !isLimited()) return peak_bytes;
-  const std::int64_t margin = std::max<std::int64_t>(margin_bytes.value_or(0), 0);
-  return *peak_bytes > INT64_MAX - margin ? INT64_MAX : *peak_bytes + margin;
+  const auto& peak = memory.peak_bytes;
+  if (!peak || !isLimited()) return peak;
+  const std::int64_t margin = std::max<std::int64_t>(memory.margin_bytes.value_or(0), 0);
+  return *peak > INT64_MAX - margin ? INT64_MAX : *peak + margin;
 }
 
 }  // namespace ebbtide::cli

@@ -12,21 +12,35 @@ namespace ebbtide::cli {
 
 // Texts are forColumns(). What is not known is nothing, or empty.
 struct RankStatus {
+  // How many, and what they took.
+  struct Steps {
+    std::optional<std::int64_t> count = {};
+    std::optional<double> last_seconds = {}, median_seconds = {};
+  };
+
+  // peak: mapped, allocated where nothing is mapped by us; margin: what others hold of a GPU. The
+  // budget bounds both together.
+  struct Memory {
+    std::optional<std::int64_t> budget_bytes = {}, live_bytes = {}, peak_bytes = {},
+                                margin_bytes = {}, predicted_peak_bytes = {},
+                                smallest_feasible_bytes = {};
+  };
+
+  // Of the last steps, the latest at the end.
+  struct History {
+    std::vector<double> step_seconds = {}, peak_bytes = {};
+  };
+
   std::string job = {};      // as it is given to --job; empty with endpoints
   int rank = -1;             // -1: of a node that did not tell its ranks
   std::string where = {};    // the node's endpoint; empty on this one
   std::string problem = {};  // not empty: it did not answer, and the rest is not known
   std::string host = {}, state = {}, mode = {}, device = {}, planner = {};
-  std::optional<std::int64_t> steps = {};
-  std::optional<double> last_step_seconds = {}, median_step_seconds = {};
-  // peak: mapped, allocated where nothing is mapped by us; margin: what others hold of a GPU. The
-  // budget bounds both together.
-  std::optional<std::int64_t> budget_bytes = {}, live_bytes = {}, peak_bytes = {},
-                              margin_bytes = {}, predicted_peak_bytes = {};
-  std::optional<std::int64_t> smallest_feasible_bytes = {}, violations = {};
+  Steps steps = {};
+  Memory memory = {};
+  std::optional<std::int64_t> violations = {};
   std::optional<double> recompute_ratio = {};
-  std::vector<double> step_seconds = {},
-                      peak_history = {};  // of the last steps, the latest at the end
+  History history = {};
 
   static RankStatus of(const RankAnswer& answer, const std::string& job = "");
 

@@ -34,11 +34,12 @@ std::string table(const std::vector<RankAnswer>& answers) {
       table.add({name, (status.where.empty() ? "" : status.where + ": ") + status.problem});
       continue;
     }
-    table.add({name, status.state, shownCount(status.steps),
-               shownSeconds(status.median_step_seconds),
-               shownBytes(status.boundedPeakBytes()) + " / " + shownBudget(status.budget_bytes),
-               shownBytes(status.predicted_peak_bytes), shownShare(status.recompute_ratio),
-               shownCount(status.violations)});
+    table.add(
+        {name, status.state, shownCount(status.steps.count),
+         shownSeconds(status.steps.median_seconds),
+         shownBytes(status.boundedPeakBytes()) + " / " + shownBudget(status.memory.budget_bytes),
+         shownBytes(status.memory.predicted_peak_bytes), shownShare(status.recompute_ratio),
+         shownCount(status.violations)});
   }
   return table.text();
 }

@@ -83,7 +83,7 @@ TextStyle styleOf(const std::string& state) {
 }
 
 double barScale(const RankStatus& status, double most_bytes) {
-  const double budget = status.isLimited() ? static_cast<double>(*status.budget_bytes) : 0;
+  const double budget = status.isLimited() ? static_cast<double>(*status.memory.budget_bytes) : 0;
   const auto peak = static_cast<double>(status.boundedPeakBytes().value_or(0));
   return budget > 0 ? std::max(budget, peak) : most_bytes;
 }
@@ -97,10 +97,10 @@ std::vector<StyledText> bar(const RankStatus& status, int width, double most_byt
     return std::clamp(static_cast<int>(std::lround(bytes / scale * width)), 0, width);
   };
   const int held = cells(static_cast<double>(status.boundedPeakBytes().value_or(0)));
-  const int peak = std::min(cells(static_cast<double>(status.peak_bytes.value_or(0))), held);
-  const int live = std::min(cells(static_cast<double>(status.live_bytes.value_or(0))), peak);
-  const bool limited = status.budget_bytes.has_value();
-  const int budget = limited ? cells(static_cast<double>(*status.budget_bytes)) : width;
+  const int peak = std::min(cells(static_cast<double>(status.memory.peak_bytes.value_or(0))), held);
+  const int live = std::min(cells(static_cast<double>(status.memory.live_bytes.value_or(0))), peak);
+  const bool limited = status.memory.budget_bytes.has_value();
+  const int budget = limited ? cells(static_cast<double>(*status.memory.budget_bytes)) : width;
   const auto repeated = [&](const char* ascii, const char* wide, int count) {
     std::string text;
     for (int i = 0; i < count; ++i) text += unicode ? wide : ascii;
@@ -122,15 +122,15 @@ std::string memoryText(const RankStatus& status) {
   if (!status.isLimited()) return shownBytes(held) + " / none";
   constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
       {{1099511627776.0, "TiB"}, {1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}}};
-  const auto larger = static_cast<double>(std::max(*held, *status.budget_bytes));
+  const auto larger = static_cast<double>(std::max(*held, *status.memory.budget_bytes));
   for (const auto& [bytes, name] : kUnits) {
     const double most = larger / bytes;
     if (most < 1) continue;
     const int decimals = most < 100 ? 2 : most < 1000 ? 1 : 0;
     return fmt::format("{:.{}f} / {:.{}f} {}", static_cast<double>(*held) / bytes, decimals,
-                       static_cast<double>(*status.budget_bytes) / bytes, decimals, name);
+                       static_cast<double>(*status.memory.budget_bytes) / bytes, decimals, name);
   }
-  return fmt::format("{} / {} B", *held, *status.budget_bytes);
+  return fmt::format("{} / {} B", *held, *status.memory.budget_bytes);
 }
 
 FrameLine row(const RankStatus& status, const Layout& layout, TopModel::Trend trend,
@@ -157,10 +157,10 @@ FrameLine row(const RankStatus& status, const Layout& layout, TopModel::Trend tr
         violated ? TextStyle::kBad : TextStyle::kPlain);
   }
   if (layout.share) add(" " + padded(shownShare(status.recompute_ratio), kShareWidth, true));
-  if (layout.step) add(" " + padded(shownSeconds(status.median_step_seconds), kStepWidth, true));
+  if (layout.step) add(" " + padded(shownSeconds(status.steps.median_seconds), kStepWidth, true));
   if (layout.trend > 0) {
-    const auto& values =
-        trend == TopModel::Trend::kStepTime ? status.step_seconds : status.peak_history;
+    const auto& values = trend == TopModel::Trend::kStepTime ? status.history.step_seconds
+                                                             : status.history.peak_bytes;
     add(" " + trendLine(values, layout.trend, unicode), TextStyle::kFaint);
   }
   return line;
@@ -203,12 +203,12 @@ Summary summaryOf(std::span<const RankStatus> rows) {
     sum.most_bytes = std::max(sum.most_bytes, peak);
     const bool limited = status.isLimited();
     if (limited) {
-      sum.budget_bytes += static_cast<double>(*status.budget_bytes);
+      sum.budget_bytes += static_cast<double>(*status.memory.budget_bytes);
       sum.limited_bytes += peak;
     }
     sum.without_budget += limited ? 0 : 1;
-    if (status.median_step_seconds.value_or(-1) > sum.slowest_seconds) {
-      sum.slowest_seconds = *status.median_step_seconds;
+    if (status.steps.median_seconds.value_or(-1) > sum.slowest_seconds) {
+      sum.slowest_seconds = *status.steps.median_seconds;
       sum.slowest_rank = status.rank;
       sum.slowest_job = status.job;
     }
@@ -285,17 +285,17 @@ FrameLine detail(const TopModel& model) {
   if (model.jobs() > 1) text += " of " + forColumns(status.job);
   if (!status.host.empty()) text += " on " + status.host;
   if (!status.device.empty()) text += ", " + status.device;
-  text +=
-      fmt::format(", step {}; live {}", shownCount(status.steps), shownBytes(status.live_bytes));
-  if (status.margin_bytes.value_or(0) > 0) {
-    text += ", others " + shownBytes(status.margin_bytes);
+  text += fmt::format(", step {}; live {}", shownCount(status.steps.count),
+                      shownBytes(status.memory.live_bytes));
+  if (status.memory.margin_bytes.value_or(0) > 0) {
+    text += ", others " + shownBytes(status.memory.margin_bytes);
   }
   if (!status.planner.empty()) {
     text += fmt::format("; plan {}, predicted {}", status.planner,
-                        shownBytes(status.predicted_peak_bytes));
+                        shownBytes(status.memory.predicted_peak_bytes));
   }
-  if (status.smallest_feasible_bytes) {
-    text += "; smallest budget " + shownBytes(status.smallest_feasible_bytes);
+  if (status.memory.smallest_feasible_bytes) {
+    text += "; smallest budget " + shownBytes(status.memory.smallest_feasible_bytes);
   }
   if (status.violations.value_or(0) > 0) {
     text += fmt::format("; over its budget {} times", *status.violations);

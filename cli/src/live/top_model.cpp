@@ -21,13 +21,13 @@ double weight(const RankStatus& status, TopModel::Sort sort) {
     case TopModel::Sort::kRank:
       break;
     case TopModel::Sort::kMemory: {  // ranks without a budget by their bytes, below all with one
-      if (!status.peak_bytes) return kUnknown;
+      if (!status.memory.peak_bytes) return kUnknown;
       const auto peak = static_cast<double>(*status.boundedPeakBytes());
-      if (!status.budget_bytes || *status.budget_bytes <= 0) return peak * 1e-30;
-      return peak / static_cast<double>(*status.budget_bytes);
+      if (!status.memory.budget_bytes || *status.memory.budget_bytes <= 0) return peak * 1e-30;
+      return peak / static_cast<double>(*status.memory.budget_bytes);
     }
     case TopModel::Sort::kStepTime:
-      return status.median_step_seconds.value_or(kUnknown);
+      return status.steps.median_seconds.value_or(kUnknown);
     case TopModel::Sort::kRecompute:
       return status.recompute_ratio.value_or(kUnknown);
     case TopModel::Sort::kViolations:

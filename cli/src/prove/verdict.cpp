@@ -19,20 +19,21 @@ constexpr std::int64_t kFirstWithTime = 2;  // an update has the time since the 
 
 constexpr double kSteady = 1.1;  // of two equal runs' times
 
-using Figure = std::optional<std::int64_t> RunReport::*;
+using Peak = std::optional<std::int64_t> RunReport::Peaks::*;
 
-std::optional<std::int64_t> largest(const std::vector<RunReport>& reports, Figure figure) {
+std::optional<std::int64_t> largest(const std::vector<RunReport>& reports, Peak peak) {
   std::optional<std::int64_t> most;
   for (const RunReport& report : reports) {
-    if (report.*figure && (!most || *(report.*figure) > *most)) most = report.*figure;
+    const auto& bytes = report.peaks.*peak;
+    if (bytes && (!most || *bytes > *most)) most = bytes;
   }
   return most;
 }
 
 // Rounded: the last step may have ended before its last update.
 std::int64_t updatesAStep(std::int64_t updates, const RunReport& report) {
-  if (report.steps <= 0) return 1;
-  return std::max<std::int64_t>((2 * updates + report.steps) / (2 * report.steps), 1);
+  if (report.steps.count <= 0) return 1;
+  return std::max<std::int64_t>((2 * updates + report.steps.count) / (2 * report.steps.count), 1);
 }
 
 // The first update of a step that had a plan, on all ranks; nothing where one had none. Reports
@@ -42,8 +43,8 @@ std::optional<std::int64_t> plannedFrom(const std::vector<RunReport>& reports,
                                         std::int64_t updates) {
   std::int64_t latest = kFirstWithTime;
   for (const RunReport& report : reports) {
-    if (!report.plan || !report.first_planned_step) return std::nullopt;
-    latest = std::max(latest, *report.first_planned_step * updatesAStep(updates, report) + 1);
+    if (!report.plan || !report.steps.first_planned) return std::nullopt;
+    latest = std::max(latest, *report.steps.first_planned * updatesAStep(updates, report) + 1);
   }
   return reports.empty() ? std::nullopt : std::optional(latest);
 }
@@ -72,12 +73,12 @@ void addTimes(Verdict& verdict, const Evidence& evidence) {
 
 // What a step needs without a plan, of what the budget bounds; nothing: not known.
 std::optional<std::int64_t> plainNeed(const RunReport& report) {
-  if (!report.plain_peak_bytes) return std::nullopt;
-  return *report.plain_peak_bytes + report.others_bytes.value_or(0);
+  if (!report.peaks.plain_bytes) return std::nullopt;
+  return *report.peaks.plain_bytes + report.memory.others_bytes.value_or(0);
 }
 
 bool fits(const RunReport& report) {
-  return report.budget_bytes && plainNeed(report).value_or(INT64_MAX) < *report.budget_bytes;
+  return report.budget.bytes && plainNeed(report).value_or(INT64_MAX) < *report.budget.bytes;
 }
 
 void addPlanNotes(Verdict& verdict, const Evidence& evidence) {
@@ -90,7 +91,7 @@ void addPlanNotes(Verdict& verdict, const Evidence& evidence) {
         });
     verdict.notes.push_back(fmt::format(
         "nothing was dropped: a step needs {} and the budget is {}. Take a lower budget",
-        shownBytes(plainNeed(*largest_peak)), shownBytes(largest_peak->budget_bytes)));
+        shownBytes(plainNeed(*largest_peak)), shownBytes(largest_peak->budget.bytes)));
     return;
   }
   verdict.notes.push_back(
@@ -106,9 +107,9 @@ void addRankNotes(Verdict& verdict, const std::vector<RunReport>& reports) {
                               " switched to pass-through: it trained as PyTorch alone, without "
                               "the budget");
     }
-    if (report.violations.value_or(0) > 0) {
+    if (report.budget.violations.value_or(0) > 0) {
       verdict.notes.push_back(fmt::format("{} went over its budget: {} allocations", report.name(),
-                                          *report.violations));
+                                          *report.budget.violations));
     }
   }
 }
@@ -219,8 +220,8 @@ Verdict judge(const Evidence& evidence) {
   const auto differs = firstDifference(evidence.plain, evidence.bounded);
   verdict.problem = unjudgedBecause(evidence, repeats);
   if (!verdict.problem.empty()) return verdict;
-  verdict.plain_peak_bytes = largest(evidence.reports, &RunReport::plain_peak_bytes);
-  verdict.mapped_peak_bytes = largest(evidence.reports, &RunReport::mapped_peak_bytes);
+  verdict.plain_peak_bytes = largest(evidence.reports, &RunReport::Peaks::plain_bytes);
+  verdict.mapped_peak_bytes = largest(evidence.reports, &RunReport::Peaks::mapped_bytes);
   verdict.difference = repeats ? repeats : differs;
   verdict.kind = repeats ? Kind::kPlainDiffers : differs ? Kind::kDiffers : Kind::kIdentical;
   addTimes(verdict, evidence);

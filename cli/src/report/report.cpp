@@ -29,18 +29,18 @@ nlohmann::json rowOf(const RunReport& report) {
   return {{"file", report.path},
           {"rank", report.rank},
           {"mode", report.mode},
-          {"budget_bytes", orNull(report.budget_bytes)},
-          {"mapped_peak_bytes", orNull(report.mapped_peak_bytes)},
-          {"peak_bytes", orNull(report.peak_bytes)},
-          {"plain_peak_bytes", orNull(report.plain_peak_bytes)},
-          {"predicted_peak_bytes", orNull(report.predicted_peak_bytes)},
+          {"budget_bytes", orNull(report.budget.bytes)},
+          {"mapped_peak_bytes", orNull(report.peaks.mapped_bytes)},
+          {"peak_bytes", orNull(report.peaks.live_bytes)},
+          {"plain_peak_bytes", orNull(report.peaks.plain_bytes)},
+          {"predicted_peak_bytes", orNull(report.peaks.predicted_bytes)},
           {"budget_ratio", orNull(report.shareOfBudget())},
-          {"steps", report.steps},
-          {"median_step_seconds", orNull(report.median_step_seconds)},
-          {"total_step_seconds", orNull(report.total_step_seconds)},
-          {"recompute_seconds", orNull(report.recompute_seconds)},
+          {"steps", report.steps.count},
+          {"median_step_seconds", orNull(report.steps.median_seconds)},
+          {"total_step_seconds", orNull(report.steps.total_seconds)},
+          {"recompute_seconds", orNull(report.totals.recompute_seconds)},
           {"recompute_ratio", orNull(report.recomputeShare())},
-          {"budget_violations", orNull(report.violations)},
+          {"budget_violations", orNull(report.budget.violations)},
           {"planner", report.plan ? nlohmann::json(report.plan->planner) : nlohmann::json()},
           {"pass_through", report.pass_through}};
 }
@@ -50,7 +50,7 @@ void printJson(const std::vector<RunReport>& reports) {
   std::int64_t violations = 0;
   for (const RunReport& report : reports) {
     rows.push_back(rowOf(report));
-    violations += std::clamp<std::int64_t>(report.violations.value_or(0), 0, INT32_MAX);
+    violations += std::clamp<std::int64_t>(report.budget.violations.value_or(0), 0, INT32_MAX);
   }
   const nlohmann::json summary = {{"reports", rows}, {"budget_violations", violations}};
   fmt::print("{}\n", summary.dump(1, ' ', true, nlohmann::json::error_handler_t::replace));
@@ -68,10 +68,10 @@ void printText(const std::vector<RunReport>& reports) {
                    {"plan", false}});
   for (const RunReport& report : reports) {
     table.add({std::to_string(report.rank), forColumns(report.mode),
-               shownBytes(report.mapped_peak_bytes) + " / " + shownBudget(report.budget_bytes),
-               shownBytes(report.plain_peak_bytes), std::to_string(report.steps),
-               shownSeconds(report.median_step_seconds), shownShare(report.recomputeShare()),
-               shownCount(report.violations),
+               shownBytes(report.peaks.mapped_bytes) + " / " + shownBudget(report.budget.bytes),
+               shownBytes(report.peaks.plain_bytes), std::to_string(report.steps.count),
+               shownSeconds(report.steps.median_seconds), shownShare(report.recomputeShare()),
+               shownCount(report.budget.violations),
                report.plan ? forColumns(report.plan->planner) : "none"});
   }
   fmt::print("{}", table.text());

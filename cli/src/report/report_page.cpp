@@ -70,15 +70,15 @@ std::string summaryTable(const std::vector<RunReport>& reports) {
       "scope=\"col\">plan</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const RunReport& report = reports[i];
-    const bool over = report.violations.value_or(0) > 0;
+    const bool over = report.budget.violations.value_or(0) > 0;
     text += fmt::format("<tr><td><a href=\"#run{}\">{}</a></td>", i, report.rank);
-    text += cell(report.mode) + cell(shownBudget(report.budget_bytes));
-    text += cell(shownBytes(report.mapped_peak_bytes), over);
+    text += cell(report.mode) + cell(shownBudget(report.budget.bytes));
+    text += cell(shownBytes(report.peaks.mapped_bytes), over);
     text += cell(shownShare(report.shareOfBudget()), over);
-    text += cell(shownBytes(report.plain_peak_bytes)) + cell(std::to_string(report.steps));
-    text += cell(shownSeconds(report.median_step_seconds));
+    text += cell(shownBytes(report.peaks.plain_bytes)) + cell(std::to_string(report.steps.count));
+    text += cell(shownSeconds(report.steps.median_seconds));
     text += cell(shownShare(report.recomputeShare()));
-    text += cell(shownCount(report.violations), over);
+    text += cell(shownCount(report.budget.violations), over);
     text += cell(report.plan ? report.plan->planner : "none") + "</tr>\n";
   }
   return text + "</tbody></table></div>\n";
@@ -86,16 +86,16 @@ std::string summaryTable(const std::vector<RunReport>& reports) {
 
 std::string memoryTable(const RunReport& report) {
   return factTable("Memory",
-                   {{"budget", shownBudget(report.budget_bytes)},
-                    {"mapped peak", shownBytes(report.mapped_peak_bytes)},
-                    {"live peak", shownBytes(report.peak_bytes)},
-                    {"plain peak", shownBytes(report.plain_peak_bytes)},
-                    {"predicted peak", shownBytes(report.predicted_peak_bytes)},
-                    {"before the first step", shownBytes(report.base_bytes)},
-                    {"activations", shownBytes(report.activation_bytes)},
-                    {"activations, recomputable", shownBytes(report.recomputable_bytes)},
-                    {"smallest feasible budget", shownBytes(report.smallest_feasible_bytes)},
-                    {"budget violations", shownCount(report.violations)}});
+                   {{"budget", shownBudget(report.budget.bytes)},
+                    {"mapped peak", shownBytes(report.peaks.mapped_bytes)},
+                    {"live peak", shownBytes(report.peaks.live_bytes)},
+                    {"plain peak", shownBytes(report.peaks.plain_bytes)},
+                    {"predicted peak", shownBytes(report.peaks.predicted_bytes)},
+                    {"before the first step", shownBytes(report.memory.base_bytes)},
+                    {"activations", shownBytes(report.memory.activation_bytes)},
+                    {"activations, recomputable", shownBytes(report.memory.recomputable_bytes)},
+                    {"smallest feasible budget", shownBytes(report.budget.smallest_feasible_bytes)},
+                    {"budget violations", shownCount(report.budget.violations)}});
 }
 
 std::string planTable(const RunReport& report) {
@@ -114,22 +114,23 @@ std::string planTable(const RunReport& report) {
 }
 
 std::string stepTable(const RunReport& report) {
-  return factTable("Steps", {{"steps", std::to_string(report.steps)},
-                             {"first", shownSeconds(report.first_step_seconds)},
-                             {"median", shownSeconds(report.median_step_seconds)},
-                             {"all", shownSeconds(report.total_step_seconds)},
-                             {"recomputed ops", shownCount(report.recomputed_ops)},
-                             {"recompute time", shownSeconds(report.recompute_seconds)},
-                             {"of the time in steps", shownShare(report.recomputeShare())},
-                             {"decompressed masks", shownCount(report.decoded_values)},
-                             {"written to the host by plans", shownBytes(report.offloaded_bytes)},
-                             {"spilled", shownBytes(report.spilled_bytes)},
-                             {"verification steps", shownCount(report.rehearsed_steps)}});
+  return factTable("Steps",
+                   {{"steps", std::to_string(report.steps.count)},
+                    {"first", shownSeconds(report.steps.first_seconds)},
+                    {"median", shownSeconds(report.steps.median_seconds)},
+                    {"all", shownSeconds(report.steps.total_seconds)},
+                    {"recomputed ops", shownCount(report.totals.recomputed_ops)},
+                    {"recompute time", shownSeconds(report.totals.recompute_seconds)},
+                    {"of the time in steps", shownShare(report.recomputeShare())},
+                    {"decompressed masks", shownCount(report.totals.decoded_values)},
+                    {"written to the host by plans", shownBytes(report.totals.offloaded_bytes)},
+                    {"spilled", shownBytes(report.totals.spilled_bytes)},
+                    {"verification steps", shownCount(report.checks.rehearsed_steps)}});
 }
 
 std::string keptTable(const RunReport& report) {
-  std::vector<std::pair<std::string, std::int64_t>> order(report.kept_bytes.begin(),
-                                                          report.kept_bytes.end());
+  std::vector<std::pair<std::string, std::int64_t>> order(report.memory.kept_bytes.begin(),
+                                                          report.memory.kept_bytes.end());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   Rows rows;
@@ -140,7 +141,7 @@ std::string keptTable(const RunReport& report) {
 // By op, those that differed first.
 std::string comparedTable(const RunReport& report) {
   std::set<std::string> ops;
-  for (const auto* counts : {&report.audited, &report.rejected}) {
+  for (const auto* counts : {&report.checks.audited, &report.checks.rejected}) {
     for (const auto& [op, count] : *counts) ops.insert(op);
   }
   if (ops.empty()) return "";
@@ -150,14 +151,14 @@ std::string comparedTable(const RunReport& report) {
   };
   std::vector<std::string> order(ops.begin(), ops.end());
   std::stable_sort(order.begin(), order.end(), [&](const std::string& a, const std::string& b) {
-    return of(report.rejected, a) > of(report.rejected, b);
+    return of(report.checks.rejected, a) > of(report.checks.rejected, b);
   });
   std::string text =
       "<div><h3>Replays compared with their originals</h3>\n<table>\n<tr><th "
       "scope=\"col\">op</th><th scope=\"col\">checked</th><th scope=\"col\">differed</th></tr>\n";
   for (const std::string& op : order) {
-    const std::int64_t differed = of(report.rejected, op);
-    text += "<tr>" + cell(op) + cell(std::to_string(of(report.audited, op))) +
+    const std::int64_t differed = of(report.checks.rejected, op);
+    text += "<tr>" + cell(op) + cell(std::to_string(of(report.checks.audited, op))) +
             cell(std::to_string(differed), differed > 0) + "</tr>\n";
   }
   return text + "</table></div>\n";
@@ -175,8 +176,8 @@ std::string section(const RunReport& report, std::size_t number) {
   }
   const std::string picture = timelineSvg(report);
   text += picture.empty() ? "<p>No timeline: no step came to its end.</p>\n" : picture;
-  if (!report.dominating.empty()) {
-    text += fmt::format("<p>Most memory: {}</p>\n", escaped(report.dominating));
+  if (!report.memory.dominating.empty()) {
+    text += fmt::format("<p>Most memory: {}</p>\n", escaped(report.memory.dominating));
   }
   return text + "<div class=\"tables\">\n" + memoryTable(report) + planTable(report) +
          stepTable(report) + keptTable(report) + comparedTable(report) + "</div>\n</section>\n";
@@ -186,7 +187,7 @@ std::string section(const RunReport& report, std::size_t number) {
 
 std::string reportPage(const std::vector<RunReport>& reports) {
   const auto over = std::count_if(reports.begin(), reports.end(), [](const RunReport& report) {
-    return report.violations.value_or(0) > 0;
+    return report.budget.violations.value_or(0) > 0;
   });
   std::string text = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "

@@ -78,16 +78,16 @@ std::string whatElse(const nlohmann::json& tree, const std::string& key) {
 }  // namespace
 
 std::optional<double> RunReport::shareOfBudget() const {
-  if (!budget_bytes || *budget_bytes <= 0 || !mapped_peak_bytes) return std::nullopt;
-  return static_cast<double>(*mapped_peak_bytes) / static_cast<double>(*budget_bytes);
+  if (!budget.bytes || *budget.bytes <= 0 || !peaks.mapped_bytes) return std::nullopt;
+  return static_cast<double>(*peaks.mapped_bytes) / static_cast<double>(*budget.bytes);
 }
 
 std::optional<double> RunReport::recomputeShare() const {
   // The first step may take as long as a thousand others.
-  const double all =
-      total_step_seconds.value_or(median_step_seconds.value_or(0) * static_cast<double>(steps));
-  if (!recompute_seconds || !(all > 0)) return std::nullopt;
-  return *recompute_seconds / all;
+  const double all = steps.total_seconds.value_or(steps.median_seconds.value_or(0) *
+                                                  static_cast<double>(steps.count));
+  if (!totals.recompute_seconds || !(all > 0)) return std::nullopt;
+  return *totals.recompute_seconds / all;
 }
 
 std::string RunReport::name() const {
@@ -106,43 +106,43 @@ RunReport readRunReport(const std::string& path) {
   report.version = textAt(*tree, {"version"});
   report.torch_version = textAt(*tree, {"torch_version"});
   report.mode = textAt(*tree, {"mode"});
-  report.dominating = textAt(*tree, {"dominating"});
+  report.memory.dominating = textAt(*tree, {"dominating"});
   report.rank =
       static_cast<int>(std::clamp<std::int64_t>(*integerAt(*tree, {"rank"}), 0, INT32_MAX));
   report.world_size = *integerAt(*tree, {"world_size"});
-  report.steps = *integerAt(*tree, {"steps"});
-  report.budget_bytes = integerAt(*tree, {"budget_bytes"});
-  report.base_bytes = integerAt(*tree, {"base_bytes"});
-  report.activation_bytes = integerAt(*tree, {"activation_bytes"});
-  report.recomputable_bytes = integerAt(*tree, {"recomputable_bytes"});
-  report.plain_peak_bytes = integerAt(*tree, {"plain_peak_bytes"});
-  report.peak_bytes = integerAt(*tree, {"peak_bytes"});
-  report.mapped_peak_bytes = integerAt(*tree, {"mapped_peak_bytes"});
-  report.predicted_peak_bytes = integerAt(*tree, {"predicted_peak_bytes"});
-  report.smallest_feasible_bytes = integerAt(*tree, {"smallest_feasible_budget_bytes"});
-  report.needed_bytes = integerAt(*tree, {"needed_bytes"});
-  report.margins = marginsOf(at(*tree, {"margins"}));
-  report.whole_bytes = integerAt(*tree, {"margins", "whole_bytes"});
-  report.available_bytes = integerAt(*tree, {"margins", "available_bytes"});
-  report.others_bytes = integerAt(*tree, {"others_bytes"});
-  report.violations = integerAt(*tree, {"budget_violations"});
-  report.recomputed_ops = integerAt(*tree, {"recomputed_ops"});
-  report.decoded_values = integerAt(*tree, {"decoded_values"});
-  report.offloaded_bytes = integerAt(*tree, {"offloaded_bytes"});
-  report.spilled_bytes = integerAt(*tree, {"spilled_bytes"});
-  report.rehearsed_steps = integerAt(*tree, {"rehearsed_steps"});
-  report.first_step_seconds = numberAt(*tree, {"step_seconds", "first"});
-  report.median_step_seconds = numberAt(*tree, {"step_seconds", "median"});
-  report.total_step_seconds = numberAt(*tree, {"step_seconds", "total"});
-  report.recompute_seconds = numberAt(*tree, {"recompute_seconds"});
+  report.steps.count = *integerAt(*tree, {"steps"});
+  report.budget.bytes = integerAt(*tree, {"budget_bytes"});
+  report.memory.base_bytes = integerAt(*tree, {"base_bytes"});
+  report.memory.activation_bytes = integerAt(*tree, {"activation_bytes"});
+  report.memory.recomputable_bytes = integerAt(*tree, {"recomputable_bytes"});
+  report.peaks.plain_bytes = integerAt(*tree, {"plain_peak_bytes"});
+  report.peaks.live_bytes = integerAt(*tree, {"peak_bytes"});
+  report.peaks.mapped_bytes = integerAt(*tree, {"mapped_peak_bytes"});
+  report.peaks.predicted_bytes = integerAt(*tree, {"predicted_peak_bytes"});
+  report.budget.smallest_feasible_bytes = integerAt(*tree, {"smallest_feasible_budget_bytes"});
+  report.budget.needed_bytes = integerAt(*tree, {"needed_bytes"});
+  report.budget.margins = marginsOf(at(*tree, {"margins"}));
+  report.budget.whole_bytes = integerAt(*tree, {"margins", "whole_bytes"});
+  report.budget.available_bytes = integerAt(*tree, {"margins", "available_bytes"});
+  report.memory.others_bytes = integerAt(*tree, {"others_bytes"});
+  report.budget.violations = integerAt(*tree, {"budget_violations"});
+  report.totals.recomputed_ops = integerAt(*tree, {"recomputed_ops"});
+  report.totals.decoded_values = integerAt(*tree, {"decoded_values"});
+  report.totals.offloaded_bytes = integerAt(*tree, {"offloaded_bytes"});
+  report.totals.spilled_bytes = integerAt(*tree, {"spilled_bytes"});
+  report.checks.rehearsed_steps = integerAt(*tree, {"rehearsed_steps"});
+  report.steps.first_seconds = numberAt(*tree, {"step_seconds", "first"});
+  report.steps.median_seconds = numberAt(*tree, {"step_seconds", "median"});
+  report.steps.total_seconds = numberAt(*tree, {"step_seconds", "total"});
+  report.totals.recompute_seconds = numberAt(*tree, {"recompute_seconds"});
   report.pass_through = at(*tree, {"pass_through"}) == true;
   report.plan = planOf(*tree);
-  report.first_planned_step = integerAt(*tree, {"first_planned_step"});
-  report.timeline = timelineOf(*tree, "live_bytes");
-  report.mapped = timelineOf(*tree, "mapped_bytes");
-  report.kept_bytes = countsAt(*tree, "kept_bytes");
-  report.audited = countsAt(*tree, "audited");
-  report.rejected = countsAt(*tree, "rejected");
+  report.steps.first_planned = integerAt(*tree, {"first_planned_step"});
+  report.timeline.live = timelineOf(*tree, "live_bytes");
+  report.timeline.mapped = timelineOf(*tree, "mapped_bytes");
+  report.memory.kept_bytes = countsAt(*tree, "kept_bytes");
+  report.checks.audited = countsAt(*tree, "audited");
+  report.checks.rejected = countsAt(*tree, "rejected");
   return report;
 }
 

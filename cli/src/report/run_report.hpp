@@ -21,25 +21,64 @@ struct RunReport {
         offloaded_bytes, active_from_step;
   };
 
+  // In force at the end; the smallest ones that steps need; 100 % and `auto` of the memory.
+  struct Budget {
+    std::optional<std::int64_t> bytes, smallest_feasible_bytes, needed_bytes, whole_bytes,
+        available_bytes, violations;
+    scheduler::BudgetMargins margins;
+  };
+
+  // The most at one moment. Plain: of a step with nothing dropped.
+  struct Peaks {
+    std::optional<std::int64_t> plain_bytes, live_bytes, mapped_bytes, predicted_bytes;
+  };
+
+  // What a step holds, and others of a GPU. Dominating: the ops whose saved results take most.
+  struct Memory {
+    std::optional<std::int64_t> base_bytes, activation_bytes, recomputable_bytes, others_bytes;
+    std::map<std::string, std::int64_t> kept_bytes;  // by reason
+    std::string dominating;
+  };
+
+  // How many, what they took, and the first one, from 0, that had a plan.
+  struct Steps {
+    std::int64_t count = 0;
+    std::optional<double> first_seconds, median_seconds, total_seconds;
+    std::optional<std::int64_t> first_planned;
+  };
+
+  // Of the whole run: what was given back, and moved to the host.
+  struct Totals {
+    std::optional<std::int64_t> recomputed_ops, decoded_values, offloaded_bytes, spilled_bytes;
+    std::optional<double> recompute_seconds;
+  };
+
+  // Of one late step, by rising time.
+  struct Timeline {
+    std::vector<std::pair<double, double>> live;    // seconds, live bytes
+    std::vector<std::pair<double, double>> mapped;  // the same of what was mapped; may be empty
+  };
+
+  // Of replays; rehearsed: steps in which some were compared.
+  struct Checks {
+    std::optional<std::int64_t> rehearsed_steps;
+    // By op: replays compared with their originals, and those that differed.
+    std::map<std::string, std::int64_t> audited, rejected;
+  };
+
   std::string path;
-  std::string version, torch_version, mode, dominating;
+  std::string version, torch_version, mode;
   int rank = 0;
-  scheduler::BudgetMargins margins;
-  std::int64_t world_size = 1, steps = 0;
-  std::optional<std::int64_t> budget_bytes, base_bytes, activation_bytes, recomputable_bytes,
-      plain_peak_bytes, peak_bytes, mapped_peak_bytes, predicted_peak_bytes,
-      smallest_feasible_bytes, violations, recomputed_ops, decoded_values, offloaded_bytes,
-      spilled_bytes, others_bytes, rehearsed_steps, needed_bytes, whole_bytes, available_bytes,
-      first_planned_step;
-  std::optional<double> first_step_seconds, median_step_seconds, total_step_seconds,
-      recompute_seconds;
+  std::int64_t world_size = 1;
   bool pass_through = false;
   std::optional<Plan> plan;
-  std::vector<std::pair<double, double>> timeline;  // seconds, live bytes, of one late step
-  std::vector<std::pair<double, double>> mapped;    // the same of what was mapped; may be empty
-  std::map<std::string, std::int64_t> kept_bytes;   // by reason
-  // By op: replays compared with their originals, and those that differed.
-  std::map<std::string, std::int64_t> audited, rejected;
+  Budget budget;
+  Peaks peaks;
+  Memory memory;
+  Steps steps;
+  Totals totals;
+  Timeline timeline;
+  Checks checks;
 
   // What the budget bounds: the mapped peak.
   std::optional<double> shareOfBudget() const;

@@ -18,13 +18,13 @@ constexpr int kColumns = 600;  // of the drawing; what falls into one is its max
 class Drawing {
  public:
   explicit Drawing(const RunReport& report) : report_(report) {
-    begin_ = report.timeline.front().first;
-    end_ = std::max(report.timeline.back().first, begin_ + 1e-9);
+    begin_ = report.timeline.live.front().first;
+    end_ = std::max(report.timeline.live.back().first, begin_ + 1e-9);
     double most = 0;
-    for (const auto& [seconds, bytes] : report.timeline) most = std::max(most, bytes);
-    for (const auto& [seconds, bytes] : report.mapped) most = std::max(most, bytes);
-    most = std::max(most, static_cast<double>(report.budget_bytes.value_or(0)));
-    most = std::max(most, static_cast<double>(report.predicted_peak_bytes.value_or(0)));
+    for (const auto& [seconds, bytes] : report.timeline.live) most = std::max(most, bytes);
+    for (const auto& [seconds, bytes] : report.timeline.mapped) most = std::max(most, bytes);
+    most = std::max(most, static_cast<double>(report.budget.bytes.value_or(0)));
+    most = std::max(most, static_cast<double>(report.peaks.predicted_bytes.value_or(0)));
     most = std::clamp(most, 1.0, 9e18);
     unit_ = byteUnit(static_cast<scheduler::Bytes>(most));
     y_ticks_ = ticks(0, most / unit_.bytes);
@@ -38,8 +38,8 @@ class Drawing {
     axes();
     area();
     mapped();
-    line(report_.budget_bytes, "budget", "budget");
-    line(report_.predicted_peak_bytes, "predicted", "predicted peak");
+    line(report_.budget.bytes, "budget", "budget");
+    line(report_.peaks.predicted_bytes, "predicted", "predicted peak");
     return text_ + "</svg>\n";
   }
 
@@ -98,12 +98,12 @@ class Drawing {
 
   void area() {
     text_ += fmt::format("<path class=\"area\" d=\"M{} {:.1f}{}V{:.1f}Z\"/>\n", kLeft, y(0),
-                         path(columns(report_.timeline)), y(0));
+                         path(columns(report_.timeline.live)), y(0));
   }
 
   void mapped() {
-    if (report_.mapped.empty()) return;
-    const std::vector<double> most = columns(report_.mapped);
+    if (report_.timeline.mapped.empty()) return;
+    const std::vector<double> most = columns(report_.timeline.mapped);
     text_ += fmt::format("<path class=\"mapped\" d=\"M{} {:.1f}{}\"><title>mapped</title></path>\n",
                          kLeft, y(most.front()), path(most));
     label(kLeft + 6, y(most.front()) - 4, "mapped", "start");
@@ -129,7 +129,7 @@ class Drawing {
 }  // namespace
 
 std::string timelineSvg(const RunReport& report) {
-  return report.timeline.size() < 2 ? "" : Drawing(report).draw();
+  return report.timeline.live.size() < 2 ? "" : Drawing(report).draw();
 }
 
 }  // namespace ebbtide::cli

@@ -61,14 +61,14 @@ std::string choice(const char* name, std::initializer_list<std::string_view> all
 
 struct WrittenFile {
   const char* name;
-  std::string Config::Written::*written;  // {rank} is still in it
-  std::string Config::*path;
+  std::string Config::WrittenPaths::*written;  // {rank} is still in it
+  std::string Config::Files::*path;
 };
 
 constexpr std::array<WrittenFile, 3> kWrittenFiles = {{
-    {"EBBTIDE_REPORT", &Config::Written::report, &Config::report_path},
-    {"EBBTIDE_TEXTFILE", &Config::Written::text_file, &Config::text_file_path},
-    {"EBBTIDE_PERFETTO", &Config::Written::perfetto, &Config::perfetto_path},
+    {"EBBTIDE_REPORT", &Config::WrittenPaths::report, &Config::Files::report},
+    {"EBBTIDE_TEXTFILE", &Config::WrittenPaths::text_file, &Config::Files::text_file},
+    {"EBBTIDE_PERFETTO", &Config::WrittenPaths::perfetto, &Config::Files::perfetto},
 }};
 
 std::string replaceRank(std::string path, int rank) {
@@ -123,13 +123,13 @@ std::string absolutePath(const char* name) {
 
 void setPaths(Config& config) {
   for (const WrittenFile& file : kWrittenFiles)
-    config.*file.path = replaceRank(config.written.*file.written, config.rank);
+    config.files.*file.path = replaceRank(config.files.written.*file.written, config.rank);
 }
 
 // Each rank replaces the file of the one before; a pipe or a terminal takes all of them. An empty
 // text says that nothing is wrong.
 std::string oneFileProblem(const Config& config, const WrittenFile& file) {
-  const std::string& path = config.written.*file.written;
+  const std::string& path = config.files.written.*file.written;
   if (path.empty() || config.local_world_size <= 1 || path.find("{rank}") != std::string::npos)
     return "";
   std::error_code error;
@@ -161,38 +161,40 @@ std::optional<Config::EndAfter> endAfter() {
 
 void readPaths(Config& config) {
   for (const WrittenFile& file : kWrittenFiles) {
-    config.written.*file.written = absolutePath(file.name);
+    config.files.written.*file.written = absolutePath(file.name);
     const std::string problem = oneFileProblem(config, file);
     // A batch script has its scheduler's variables, and may be no rank.
     if (config.rank_told && !problem.empty()) throw std::invalid_argument(problem);
   }
   setPaths(config);
-  for (const WrittenFile& file : kWrittenFiles) checkFile(file.name, config.*file.path);
+  for (const WrittenFile& file : kWrittenFiles) checkFile(file.name, config.files.*file.path);
 }
 
 // A rank that no entry is for has no budget: it is measured.
 void setBudget(Config& config) {
-  if (!config.budgets) return;
-  config.budget_bytes.reset();
-  config.stage_budgets.reset();
-  config.gpu_budget.clear();
-  if (config.budgets->dependsOnStages(config.rank)) config.stage_budgets = config.budgets;
-  config.budget_text = config.budgets->textOf(config.rank).value_or("");
-  config.budget_form = scheduler::BudgetForm::parse(
-      "EBBTIDE_BUDGET", config.budgets->textOf(config.rank).value_or("none"));
-  if (config.budget_is_of_gpus) {
-    config.gpu_budget = config.budget_text;
+  Config::Budget& budget = config.budget;
+  if (!budget.by_rank) return;
+  budget.bytes.reset();
+  budget.by_stage.reset();
+  budget.gpu_text.clear();
+  if (budget.by_rank->dependsOnStages(config.rank)) budget.by_stage = budget.by_rank;
+  budget.text = budget.by_rank->textOf(config.rank).value_or("");
+  budget.form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET",
+                                             budget.by_rank->textOf(config.rank).value_or("none"));
+  if (budget.is_of_gpus) {
+    budget.gpu_text = budget.text;
   } else {
-    config.budget_bytes = scheduler::resolve(config.budget_form, config.memoryFacts());
+    budget.bytes = scheduler::resolve(budget.form, config.memoryFacts());
   }
 }
 
 void readBudget(Config& config) {
-  config.written.budget = variable("EBBTIDE_BUDGET");
-  if (config.written.budget.empty()) return;
-  config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", config.written.budget);
-  config.budgets->refuseFewBytes("EBBTIDE_BUDGET");
-  config.available_bytes = std::min(availableMemoryBytes(kFreeShare), usableMemoryBytes());
+  Config::Budget& budget = config.budget;
+  budget.written = variable("EBBTIDE_BUDGET");
+  if (budget.written.empty()) return;
+  budget.by_rank = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", budget.written);
+  budget.by_rank->refuseFewBytes("EBBTIDE_BUDGET");
+  budget.available_bytes = std::min(availableMemoryBytes(kFreeShare), usableMemoryBytes());
   setBudget(config);
 }
 
@@ -232,22 +234,24 @@ Config configFromEnvironment() {
   static_cast<RankPlace&>(config) = rankPlaceFromEnvironment();
   choice("EBBTIDE", {"0", "1"}, "0");
   readBudget(config);
-  config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
-  config.port_is_given = !variable("EBBTIDE_PORT").empty();
-  if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.bind = bind;
-  config.socket_dir = absolutePath("EBBTIDE_SOCKET_DIR");
+  config.server.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.server.port);
+  config.server.port_is_given = !variable("EBBTIDE_PORT").empty();
+  if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.server.bind = bind;
+  config.server.socket_dir = absolutePath("EBBTIDE_SOCKET_DIR");
   config.job_id = RankSocket::jobIdFromEnvironment();
-  config.token_file = absolutePath("EBBTIDE_TOKEN_FILE");
+  config.server.token_file = absolutePath("EBBTIDE_TOKEN_FILE");
   config.log_level =
       choice("EBBTIDE_LOG", {"debug", "info", "warning", "error", "off"}, config.log_level);
-  config.on_infeasible = choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop") == "stop"
-                             ? OnInfeasible::kStop
-                             : OnInfeasible::kBestEffort;
-  config.replay_ahead = choice("EBBTIDE_REPLAY_AHEAD", {"auto", "never"}, "auto") == "auto";
-  config.offload = choice("EBBTIDE_OFFLOAD", {"auto", "never"}, "auto") == "auto";
+  const std::string on_infeasible =
+      choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop");
+  config.planning.on_infeasible =
+      on_infeasible == "stop" ? OnInfeasible::kStop : OnInfeasible::kBestEffort;
+  config.planning.replay_ahead =
+      choice("EBBTIDE_REPLAY_AHEAD", {"auto", "never"}, "auto") == "auto";
+  config.planning.offload = choice("EBBTIDE_OFFLOAD", {"auto", "never"}, "auto") == "auto";
   config.own_allocator = choice("EBBTIDE_ALLOCATOR", {"ebbtide", "torch"}, "ebbtide") == "ebbtide";
   // Of any rank: which one it is may be told later.
-  if (!config.own_allocator && config.budgets && !config.budget_is_of_gpus) {
+  if (!config.own_allocator && config.budget.by_rank && !config.budget.is_of_gpus) {
     throw std::invalid_argument(
         "EBBTIDE_ALLOCATOR=torch cannot hold a budget; unset EBBTIDE_BUDGET or the allocator");
   }
@@ -257,29 +261,32 @@ Config configFromEnvironment() {
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(fmt::format("EBBTIDE_PLANNER: {}", error.what()));
     }
-    config.planner = planner;
+    config.planning.planner = planner;
   }
   config.end_after = endAfter();
   config.asks_for_audit_cache = !variable("EBBTIDE_AUDIT_CACHE").empty();
   readPaths(config);
-  config.spill_dir = absolutePath("EBBTIDE_SPILL_DIR");
-  if (!config.spill_dir.empty()) checkWritableFolder("EBBTIDE_SPILL_DIR", config.spill_dir);
-  config.trace_dir = absolutePath("EBBTIDE_TRACE_DIR");
-  if (!config.trace_dir.empty()) {
-    ::mkdir(config.trace_dir.c_str(), 0777);  // another rank may be first; the check has the word
-    checkWritableFolder("EBBTIDE_TRACE_DIR", config.trace_dir);
+  config.files.spill_dir = absolutePath("EBBTIDE_SPILL_DIR");
+  if (!config.files.spill_dir.empty())
+    checkWritableFolder("EBBTIDE_SPILL_DIR", config.files.spill_dir);
+  config.files.trace_dir = absolutePath("EBBTIDE_TRACE_DIR");
+  if (!config.files.trace_dir.empty()) {
+    // Another rank may be first; the check has the word.
+    ::mkdir(config.files.trace_dir.c_str(), 0777);
+    checkWritableFolder("EBBTIDE_TRACE_DIR", config.files.trace_dir);
   }
   return config;
 }
 
 bool Config::budgetNeedsPlace() const {
-  return budgets && (budgets->namesRanks() || budgets->namesStages() ||
-                     (budgets->sharesMemory() && !budget_is_of_gpus));
+  const auto& by_rank = budget.by_rank;
+  return by_rank && (by_rank->namesRanks() || by_rank->namesStages() ||
+                     (by_rank->sharesMemory() && !budget.is_of_gpus));
 }
 
 scheduler::BudgetFacts Config::memoryFacts() const {
   const std::int64_t ranks = std::max(1, local_world_size);
-  const std::int64_t available = available_bytes / ranks;
+  const std::int64_t available = budget.available_bytes / ranks;
   return {.memory_bytes = usableMemoryBytes() / ranks,
           .available_bytes = available - std::min(kTakenLaterBytes, available / 4)};
 }
@@ -294,7 +301,7 @@ PlacedConfig Config::at(const RankPlace& place, std::string job) const {
   for (const WrittenFile& file : kWrittenFiles) {
     const std::string shared = oneFileProblem(config, file);
     if (shared.empty()) continue;
-    if (config.local_rank > 0) (config.*file.path).clear();
+    if (config.local_rank > 0) (config.files.*file.path).clear();
     if (!placed.problem.empty()) placed.problem += "; ";
     placed.problem += shared + ". Of this run local rank 0 alone writes it";
   }

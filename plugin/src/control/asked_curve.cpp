@@ -16,23 +16,23 @@ constexpr int kPointPercent = 20;  // of the time that a plan's search may take
 AskedCurve::AskedCurve(Session& session, const ProgramNeeds& needs)
     : session_(session),
       needs_(needs),
-      search_({.planner = session.config().planner,
+      search_({.planner = session.config().planning.planner,
                .replay_ahead = false,
-               .planning_time = session.config().planning_time * kPointPercent / 100,
-               .work = session.config().planning_work,
+               .planning_time = session.config().planning.time * kPointPercent / 100,
+               .work = session.config().planning.work,
                .cancelled = &session.life().ends},
               [](const std::string&) {}) {}
 
 // One that is computed goes on, whatever is recorded meanwhile, and is shown before another begins:
 // else nobody would see a whole one where steps differ.
 bool AskedCurve::begins(const Held&, const RunView& run) {
-  const Of now{run.largest.trace->signature, run.budget_number};
+  const Of now{run.steps.largest.trace->signature, run.budget.number};
   const bool same_budget = now.budget_number == of_.budget_number;
   const bool goes_on = same_budget && (wanted_ || !shown_);
-  if (run.ended || now == of_ || goes_on) return false;
+  if (run.process.ended || now == of_ || goes_on) return false;
   of_ = now;
-  step_ = run.largest;
-  recorded_seconds_ = static_cast<double>(run.largest.trace->duration_ns) * 1e-9;
+  step_ = run.steps.largest;
+  recorded_seconds_ = static_cast<double>(run.steps.largest.trace->duration_ns) * 1e-9;
   points_.clear();
   problem_.clear();
   shown_ = false;
@@ -97,7 +97,7 @@ void AskedCurve::begin(const RecordedStep& step) {
   // A smaller one would be refused, whatever this program's plan could do with it.
   std::vector<ProgramChange> programs;
   RunView run = session_.view(session_.guard().hold());
-  for (RecordedStep& one : run.recorded) programs.push_back(needs_.of(std::move(one), 0));
+  for (RecordedStep& one : run.steps.recorded) programs.push_back(needs_.of(std::move(one), 0));
   std::int64_t least = needs_.smallestBudgetOf(programs), acceptable = 0, plain = 0;
   for (const ProgramChange& program : programs) {
     acceptable = std::max(acceptable, memory.budgetWithRoomFor(program.needed_bytes));

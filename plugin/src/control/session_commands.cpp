@@ -92,7 +92,7 @@ void SessionControl::planLater(std::function<void()> command, const Answer& answ
     const auto held = session_.guard().hold();
     const RunView run = session_.view(held);
     why = refusal(run);
-    if (!why && !run.awake) why = nothingRecorded();  // nobody would answer it
+    if (!why && !run.process.awake) why = nothingRecorded();  // nobody would answer it
     if (!why && commands_.size() >= kMostWaiting)
       why = errorResponse(refusals::kTooMuchAtOnce,
                           "other budgets are being planned for: ask again later");
@@ -119,7 +119,7 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
     RunView run = session_.view(held);
     why = refusal(run);
     if (!why) why = pauseRefusal(run);
-    recorded = std::move(run.recorded);
+    recorded = std::move(run.steps.recorded);
     if (!why && recorded.empty()) why = nothingRecorded();
     if (!why && form.isOfSteps() && !session_.budgets().baseIsSettled(held)) why = notMeasured();
   }
@@ -198,14 +198,14 @@ void SessionControl::planFor(BudgetChange& change) {
 void SessionControl::planFor(ProgramChange& program, Bytes cap) {
   program.plan =
       session_.plans().within(needs_.planningTrace(program.step), program.step.first_step, cap);
-  program.predicted_peak_bytes = program.plan->predicted_peak_bytes;
+  program.predicted_peak_bytes = program.plan->predicted.peak_bytes;
 }
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
 bool SessionControl::isHeld(const RunView& run, const BudgetChange& change) {
   if (change.held_bytes > 0 && *change.bytes >= change.held_bytes) return true;
-  return run.budget_bytes && run.held_steps >= kStepsThatProve &&
-         *change.bytes >= *run.budget_bytes;
+  return run.budget.bytes && run.budget.held_steps >= kStepsThatProve &&
+         *change.bytes >= *run.budget.bytes;
 }
 
 // It is due from here on, or refused.
@@ -255,11 +255,11 @@ json SessionControl::foretold(const RunView& run, const BudgetChange& change) co
   const scheduler::Trace& trace = *shown.step.trace;
   std::optional<double> ratio, seconds;
   if (!spills) {
-    ratio = shown.plan != nullptr ? shown.plan->overhead_ratio : 0;
+    ratio = shown.plan != nullptr ? shown.plan->predicted.overhead_ratio : 0;
     seconds = run.plainSeconds(trace.signature, secondsOf(trace)) * (1 + *ratio);
   }
   return {{"budget_bytes", metrics::orNull(change.bytes)},
-          {"before_bytes", metrics::orNull(run.budget_bytes)},
+          {"before_bytes", metrics::orNull(run.budget.bytes)},
           {"from_step", run.nextStep()},
           {"predicted_peak_bytes", peak},
           {"overhead_ratio", metrics::orNull(ratio)},
@@ -319,7 +319,7 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
     resumed = resumed_;
     // Where nothing has been recorded nobody knows what a step takes.
     if (!paused || force || !session_.trained().budgetBytes() ||
-        session_.view(held).recorded.empty())
+        session_.view(held).steps.recorded.empty())
       done = pauseNow(held, paused);
   }
   if (done) return answer(*done);
@@ -334,7 +334,7 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
     const auto held = session_.guard().hold();
     RunView run = session_.view(held);
     why = refusal(run);
-    recorded = std::move(run.recorded);
+    recorded = std::move(run.steps.recorded);
   }
   if (!why) try {
       std::vector<ProgramChange> programs;
@@ -365,7 +365,7 @@ Response SessionControl::pauseNow(const Held& held, bool paused) {
 }
 
 std::optional<Response> SessionControl::pauseRefusal(const RunView& run) {
-  if (!run.is_paused) return std::nullopt;
+  if (!run.budget.is_paused) return std::nullopt;
   return errorResponse(refusals::kPaused, "the run is paused: let it go on first");
 }
 

@@ -114,14 +114,14 @@ std::optional<Response> SessionControl::ofAnotherRank(const Request& request) co
 
 RunControl::Served SessionControl::serve(bool on_any_port) {
   const Config& config = session_.config();
-  const RankSocket socket(config.socket_dir, config.job_id, config.rank);
+  const RankSocket socket(config.server.socket_dir, config.job_id, config.rank);
   metrics::HttpServerOptions options{.unix_path = socket.path()};
   if (config.local_rank == 0) {
-    metrics::TcpOptions tcp{.address = config.bind,
-                            .port = static_cast<std::uint16_t>(config.port),
+    metrics::TcpOptions tcp{.address = config.server.bind,
+                            .port = static_cast<std::uint16_t>(config.server.port),
                             .ports = on_any_port ? kPorts : 1};
-    if (!config.token_file.empty()) {
-      auto [token, unread] = metrics::BearerToken::read(config.token_file);
+    if (!config.server.token_file.empty()) {
+      auto [token, unread] = metrics::BearerToken::read(config.server.token_file);
       tcp.token = std::move(token);
       if (!unread.empty())
         session_.lines().warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
@@ -138,8 +138,8 @@ RunControl::Served SessionControl::serve(bool on_any_port) {
   std::string tcp;
   const int port = server_ != nullptr ? server_->port() : 0;
   if (port != 0) {
-    const bool ipv6 = config.bind.find(':') != std::string::npos;
-    tcp = (ipv6 ? "[" + config.bind + "]" : config.bind) + fmt::format(":{}", port);
+    const bool ipv6 = config.server.bind.find(':') != std::string::npos;
+    tcp = (ipv6 ? "[" + config.server.bind + "]" : config.server.bind) + fmt::format(":{}", port);
   }
   const std::string path = server_ != nullptr ? server_->unixPath() : "";
   {
@@ -150,7 +150,8 @@ RunControl::Served SessionControl::serve(bool on_any_port) {
   if (!problem.empty()) problem = whatIsNotServed(tcp, !path.empty(), shown(problem));
   if (server_ == nullptr) return {"no endpoint", std::move(problem)};
   std::string text = tcp.empty() ? "" : "metrics http://" + tcp + "/metrics";
-  if (port != 0 && port != config.port) text += fmt::format(" ({} is taken)", config.port);
+  if (port != 0 && port != config.server.port)
+    text += fmt::format(" ({} is taken)", config.server.port);
   if (!path.empty()) text += (text.empty() ? "socket " : ", socket ") + path;
   return {std::move(text), std::move(problem)};
 }
@@ -178,11 +179,11 @@ std::optional<Response> SessionControl::gone() const {
 }
 
 std::optional<Response> SessionControl::refusal(const RunView& run) const {
-  if (run.ended) return errorResponse(refusals::kRunEnds, "the run ends");
-  if (run.passes_through)
+  if (run.process.ended) return errorResponse(refusals::kRunEnds, "the run ends");
+  if (run.process.passes_through)
     return errorResponse(refusals::kPassesThrough,
                          "the run was switched to pass-through, and nothing can be changed");
-  if (run.keeps_everything)
+  if (run.process.keeps_everything)
     return errorResponse(refusals::kKeepsEverything,
                          "nothing is dropped in this process any more: its log says why");
   if (!session_.config().own_allocator)

@@ -42,7 +42,7 @@ Response SessionControl::status() {
                  .pid = ::getpid(),
                  .gpu = {},
                  .stages = {}};
-  status.stops_on_infeasible = config.on_infeasible == OnInfeasible::kStop;
+  status.stops_on_infeasible = config.planning.on_infeasible == OnInfeasible::kStop;
   // atomics, all that is read of it
   allocator::BudgetTracker& tracker = session_.trained().memory().budgetTracker();
   status.totals.executor = session_.outputs().counters.totals();
@@ -53,24 +53,24 @@ Response SessionControl::status() {
   status.memory.budget_bytes = session_.trained().budgetBytes();
   status.smallest_feasible_budget_bytes = session_.budgets().verdict().told().smallestBytes();
   const RunView run = viewNow();
-  status.rank.stages = run.stages;
-  status.rank.gpu = run.gpu;
-  if (run.gpu) status.rank.device += fmt::format(":{}", run.gpu->index);
-  status.steps = run.steps;
-  status.state = run.ended                                    ? "ended"
-                 : run.passes_through || run.keeps_everything ? "pass-through"
-                 : run.is_paused                              ? "paused"
-                 : run.steps > 0                              ? "training"
-                                                              : "starting";
-  status.mode = run.mode;
-  status.first_step_seconds = run.first_step_seconds;
-  status.recent = run.recent;
-  status.step_time = run.step_time;
-  status.memory.cached_bytes = run.cached_bytes;
-  status.memory.peak_allocated_bytes = run.peak_allocated_bytes;
-  status.memory.peak_mapped_bytes = run.peak_mapped_bytes;
-  status.memory.base_bytes = run.base_bytes;
-  status.memory.predicted_peak_bytes = run.predicted_peak_bytes;
+  status.rank.stages = run.rank.stages;
+  status.rank.gpu = run.rank.gpu;
+  if (run.rank.gpu) status.rank.device += fmt::format(":{}", run.rank.gpu->index);
+  status.steps = run.steps.count;
+  status.state = run.process.ended                                            ? "ended"
+                 : run.process.passes_through || run.process.keeps_everything ? "pass-through"
+                 : run.budget.is_paused                                       ? "paused"
+                 : run.steps.count > 0                                        ? "training"
+                                                                              : "starting";
+  status.mode = run.budget.mode;
+  status.first_step_seconds = run.steps.first_seconds;
+  status.recent = run.steps.recent;
+  status.step_time = run.steps.time;
+  status.memory.cached_bytes = run.memory.cached_bytes;
+  status.memory.peak_allocated_bytes = run.memory.peak_allocated_bytes;
+  status.memory.peak_mapped_bytes = run.memory.peak_mapped_bytes;
+  status.memory.base_bytes = run.memory.base_bytes;
+  status.memory.predicted_peak_bytes = run.memory.predicted_peak_bytes;
   status.totals.audited = sumOf(session_.replayTrust().equalReplays());
   status.totals.rejected = sumOf(session_.replayTrust().rejectedReplays());
   status.plan = run.shown.plan;
@@ -91,16 +91,16 @@ Response SessionControl::plan() {
   {
     const auto held = session_.guard().hold();
     const RunView run = session_.view(held);
-    view.mode = run.mode;
-    view.budget_bytes = run.budget_bytes;
-    view.timeline = run.timeline;
+    view.mode = run.budget.mode;
+    view.budget_bytes = run.budget.bytes;
+    view.timeline = run.memory.timeline;
     view.plan = run.shown.plan;
     view.plain_peak_bytes = run.shown.plain_peak_bytes;
     view.active_from_step = run.shown.active_from_step;
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
-    } else if (run.largest.trace != nullptr) {
-      const bool drawn = plain_picture_of_ == run.largest.trace->signature;
+    } else if (run.steps.largest.trace != nullptr) {
+      const bool drawn = plain_picture_of_ == run.steps.largest.trace->signature;
       if (drawn) view.picture = plain_picture_;
       wakes = !drawn && !std::exchange(draw_plain_, true);
     }
@@ -114,7 +114,7 @@ void SessionControl::drawPlain() noexcept {
   RecordedStep step;
   std::shared_ptr<const PlanPicture> picture;
   try {
-    step = viewNow().largest;
+    step = viewNow().steps.largest;
     if (step.trace != nullptr) {
       const scheduler::TraceGraph graph =
           scheduler::buildGraph(*step.trace, {.first_step = step.first_step});
@@ -138,11 +138,11 @@ Response SessionControl::curve() {
   {
     const auto held = session_.guard().hold();
     const RunView run = session_.view(held);
-    budget = run.budget_bytes;
-    step = run.step_time;
-    peak = run.recent.newest().peak_bytes;
-    if (run.largest.trace == nullptr) {
-      shown.why = run.ended ? "the run ends" : "no step has been recorded yet";
+    budget = run.budget.bytes;
+    step = run.steps.time;
+    peak = run.steps.recent.newest().peak_bytes;
+    if (run.steps.largest.trace == nullptr) {
+      shown.why = run.process.ended ? "the run ends" : "no step has been recorded yet";
     } else if (!session_.budgets().verdict().told().baseSettled()) {
       shown.why = notMeasuredText();  // nor where it begins
     } else {

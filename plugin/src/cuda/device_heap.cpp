@@ -120,34 +120,35 @@ void DeviceHeap::recordStream(void* at, cudaStream_t stream, DeviceHeap& there) 
 }
 
 void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context) {
-  OutOfMemory facts{.device = device_,
-                    .requested_bytes = static_cast<Bytes>(bytes),
-                    .block_bytes = memory_->blockBytesFor(bytes)};
-  facts.device_free_bytes = budget_.deviceFreeBytes();
-  facts.device_total_bytes = budget_.totalBytes();
-  facts.budget_bytes = memory_->budgetTracker().budgetBytes();
-  facts.margin_bytes = memory_->budgetTracker().marginBytes();
-  facts.mapped_bytes = memory_->budgetTracker().mappedBytes();
-  facts.overrun_limit_bytes = memory_->overrunLimitBytes();
+  OutOfMemory facts{
+      .request = {.bytes = static_cast<Bytes>(bytes), .block_bytes = memory_->blockBytesFor(bytes)},
+      .device = {.index = device_}};
+  facts.device.free_bytes = budget_.deviceFreeBytes();
+  facts.device.total_bytes = budget_.totalBytes();
+  facts.budget.bytes = memory_->budgetTracker().budgetBytes();
+  facts.budget.margin_bytes = memory_->budgetTracker().marginBytes();
+  facts.memory.mapped_bytes = memory_->budgetTracker().mappedBytes();
+  facts.budget.overrun_limit_bytes = memory_->overrunLimitBytes();
   const HeapLedger::Shortage shortage =
-      ledger_.onOutOfMemory(facts.device_free_bytes, facts.requested_bytes, owner, context);
-  facts.live_bytes = shortage.live_bytes;
-  facts.awaiting_bytes = shortage.awaiting_bytes;
-  facts.free_bytes = shortage.idle_bytes;
+      ledger_.onOutOfMemory(facts.device.free_bytes, facts.request.bytes, owner, context);
+  facts.memory.live_bytes = shortage.live_bytes;
+  facts.memory.awaiting_bytes = shortage.awaiting_bytes;
+  facts.memory.free_bytes = shortage.idle_bytes;
   // Free pages can be joined to one block, with what the budget and the device have left.
-  const Bytes room =
-      std::max<Bytes>(0, std::min(facts.device_free_bytes,
-                                  facts.budget_bytes - facts.margin_bytes - facts.mapped_bytes));
-  facts.largest_free_bytes = memory_->statistics().cached_bytes + room;
-  facts.stuck_bytes = std::max<Bytes>(0, facts.free_bytes + room - facts.largest_free_bytes);
-  facts.free_bytes += room;
+  const Bytes room = std::max<Bytes>(
+      0, std::min(facts.device.free_bytes,
+                  facts.budget.bytes - facts.budget.margin_bytes - facts.memory.mapped_bytes));
+  facts.memory.largest_free_bytes = memory_->statistics().cached_bytes + room;
+  facts.memory.stuck_bytes =
+      std::max<Bytes>(0, facts.memory.free_bytes + room - facts.memory.largest_free_bytes);
+  facts.memory.free_bytes += room;
   c10::reportOutOfMemoryToProfiler(
-      static_cast<std::int64_t>(bytes), static_cast<std::size_t>(facts.live_bytes),
-      static_cast<std::size_t>(facts.mapped_bytes), c10::Device(c10::kCUDA, device_));
-  const Bytes allowed = std::min(facts.budget_bytes, facts.device_total_bytes);
+      static_cast<std::int64_t>(bytes), static_cast<std::size_t>(facts.memory.live_bytes),
+      static_cast<std::size_t>(facts.memory.mapped_bytes), c10::Device(c10::kCUDA, device_));
+  const Bytes allowed = std::min(facts.budget.bytes, facts.device.total_bytes);
   for (const auto& observer : observers_.copy()) {
-    observer(device_, static_cast<std::size_t>(facts.block_bytes),
-             static_cast<std::size_t>(allowed), static_cast<std::size_t>(facts.device_free_bytes));
+    observer(device_, static_cast<std::size_t>(facts.request.block_bytes),
+             static_cast<std::size_t>(allowed), static_cast<std::size_t>(facts.device.free_bytes));
   }
   TORCH_CHECK_WITH(OutOfMemoryError, false, withCode(describe(facts)));
   std::abort();  // not reached: the check throws

@@ -36,18 +36,18 @@ std::string versionIn(const std::string& build) {
 std::string installForGpus(ebbtide::plugin::Config& config) {
   using namespace ebbtide::plugin;
   const bool gpu = gpuVisible();
-  auto [side, problem] = installCudaSide(gpu ? config.budget_text : "");
+  auto [side, problem] = installCudaSide(gpu ? config.budget.text : "");
   if (!gpu) return "";
   // Which entry is the rank's may be learnt later.
-  const bool may_have = config.budgets && !config.isTold() && config.budgetNeedsPlace();
-  const bool has = config.budget_bytes || config.budget_form.isOfSteps() || config.stage_budgets;
+  const bool may_have = config.budget.by_rank && !config.isTold() && config.budgetNeedsPlace();
+  const bool has = config.budget.bytes || config.budget.form.isOfSteps() || config.budget.by_stage;
   if (side == CudaSide::kInstalled && (has || may_have)) {
-    config.budget_is_of_gpus = true;
-    config.gpu_budget = config.budget_text;
-    config.budget_bytes.reset();
+    config.budget.is_of_gpus = true;
+    config.budget.gpu_text = config.budget.text;
+    config.budget.bytes.reset();
     if (offerGpus(/*budget=*/true)) {
       offerToNccl(ownFolder());
-    } else if (config.stage_budgets) {
+    } else if (config.budget.by_stage) {
       problem =
           "EBBTIDE_BUDGET names stages, which this build does not tell apart on a GPU; name "
           "their ranks";
@@ -99,7 +99,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
           "this torch has another standard allocator than is known here: what torch.UntypedStorage "
           "and copy.deepcopy allocate is not counted");
     }
-    if (Session::current()->config().budget_is_of_gpus) sayIdleSettings(*Session::current());
+    if (Session::current()->config().budget.is_of_gpus) sayIdleSettings(*Session::current());
     if (const auto& end = Session::current()->config().end_after) EarlyEnd::announce(end->folder);
     installRecorder();
     return nullptr;

@@ -132,10 +132,10 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   const Plan* plan = follower_.plan().get();
   op.on_plan = isPlanned(op);
   // Nobody looks for such writes in what the plan never runs again.
-  if (op.on_plan && plan->written_unseen[follower_.nextOp()]) op.kept_because = kWrittenUnseen;
-  op.known_signature = op.on_plan ? plan->op_signatures[follower_.nextOp()] : op.signature;
+  if (op.on_plan && plan->ops.written_unseen[follower_.nextOp()]) op.kept_because = kWrittenUnseen;
+  op.known_signature = op.on_plan ? plan->ops.signatures[follower_.nextOp()] : op.signature;
   protectWritten(op);
-  const bool by_plan = op.on_plan && plan->replayed[follower_.nextOp()];
+  const bool by_plan = op.on_plan && plan->ops.replayed[follower_.nextOp()];
   const bool by_pressure = keeps_op_records_ && !op.on_plan && op.kept_because == nullptr &&
                            info.repeats_because != nullptr;
   if (by_plan || by_pressure) op.record = recordOp(op, inputs);

@@ -110,7 +110,7 @@ void PlanDrops::makeCopy(ValueId id) {
   {
     const StepLock::Freeing lock(lock_);
     planned = follower_.values().planned(id);
-    if (planned == kNone || follower_.plan()->fetches_of[planned] == 0) return;
+    if (planned == kNone || follower_.plan()->values.fetches[planned] == 0) return;
     RunValue& value = *(found = &values_.at(lock, id));
     if (!retention_.fetchedLater(lock, id, value) || value.stored.bits() || value.stored.slot())
       return;
@@ -123,12 +123,12 @@ void PlanDrops::makeCopy(ValueId id) {
     // Until it is copied; the program may let go of it.
     if (!value.stored.held() && !value.stored.replaced()) values_.noteShared(lock, id);
     value.stored.hold(present);
-    if (!follower_.plan()->on_host[planned]) value.forgetCodec();
+    if (!follower_.plan()->values.on_host[planned]) value.forgetCodec();
     const bool as_born = !value.stored.overwritten() && !value.stored.stale() &&
                          (value.stored.replaced() || value.intact());
     if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
   }
-  if (follower_.plan()->on_host[planned]) {
+  if (follower_.plan()->values.on_host[planned]) {
     offload(*found, present);
   } else {
     encode(*found, planned, present);
@@ -158,7 +158,7 @@ void PlanDrops::encode(RunValue& value, ValueId planned, const c10::Storage& pre
   }
   if (!code) return;  // another kind of word than in the recorded step
   const StepLock::Freeing lock(lock_);
-  value.noteCodec(follower_.plan()->codec[planned]);
+  value.noteCodec(follower_.plan()->values.codec[planned]);
   lock.giveUp(value.stored.setBits(*code, std::move(bits)));
   counters_.addCode(0, nanosecondsSince(start));
 }

@@ -114,7 +114,7 @@ void Restorer::fetchCopy(ValueId planned) {
   }
   const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
-  if (follower_.plan()->on_host[planned]) counters_.addOffload(0, nanosecondsSince(start));
+  if (follower_.plan()->values.on_host[planned]) counters_.addOffload(0, nanosecondsSince(start));
   const StepLock::Freeing lock(lock_);
   RunValue& value = values_.at(lock, id);
   value.stored.hold(std::move(storage));

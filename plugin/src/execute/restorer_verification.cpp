@@ -126,7 +126,7 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Ou
 
 bool Restorer::comparedWhole() const noexcept {
   if (!follower_.verifies() || follower_.offPlan()) return false;
-  const std::vector<bool>& replayed = follower_.plan()->replayed;
+  const std::vector<bool>& replayed = follower_.plan()->ops.replayed;
   for (std::size_t op = 0; op < replayed.size(); ++op) {
     if (!replayed[op]) continue;
     const OpId here = follower_.stepsOp(static_cast<OpId>(op));

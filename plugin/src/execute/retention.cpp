@@ -13,11 +13,11 @@ using scheduler::kNone;
 void Retention::holdIfKept(const StepLock::Freeing& lock, ValueId id, const c10::Storage& storage) {
   RunValue& value = values_.at(lock, id);
   if (value.stored.held() || value.stored.overwritten()) return;
-  const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::hold) &&
+  const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::Values::hold) &&
                        !value.leftToUses() && !copiedByPlan(lock, id, value);
   const bool by_use =
       value.liveUses() > 0 && (follower_.keepsAll() || value.stored.kept() ||
-                               !follower_.values().marked(id, &Plan::restored_later));
+                               !follower_.values().marked(id, &Plan::Values::restored_later));
   if (!by_plan && !by_use) return;
   if (!by_plan && !follower_.keepsAll()) value.leaveToUses();
   values_.holdPresent(lock, value, storage);
@@ -51,9 +51,10 @@ bool Retention::copiedByPlan(const StepLock::Held& lock, ValueId id, const RunVa
 
 // Its graph is kept: another pass may ask for the value, and the plan need not hold it for that.
 bool Retention::staysOnHost(const StepLock::Held&, ValueId id, const RunValue& value) const {
-  const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::on_host);
+  const bool by_plan =
+      !follower_.offPlan() && follower_.values().marked(id, &Plan::Values::on_host);
   const bool kept =
-      by_plan && (graphs_.keepsNow() || follower_.values().marked(id, &Plan::saved_longer));
+      by_plan && (graphs_.keepsNow() || follower_.values().marked(id, &Plan::Values::saved_longer));
   return kept && value.liveUses() > 0 && device_.contents.onHost() &&
          value.stored.slot()->bytes == value.bytes;
 }
@@ -155,7 +156,7 @@ void Retention::endUse(const StepLock::Freeing& lock, UseId use) {
   const bool wanted = !follower_.offPlan() && (value.madeAgain() || fetchedLater(lock, id, value));
   const bool released =
       !wanted && (value.leftToUses() || value.stored.isLate() ||
-                  (follower_.keepsAll() && !follower_.values().marked(id, &Plan::hold)));
+                  (follower_.keepsAll() && !follower_.values().marked(id, &Plan::Values::hold)));
   if (values_.endUses(lock, id, 1)) endLastUse(lock, id, released, asked_for);
 }
 

@@ -229,8 +229,8 @@ void ValueRecorder::takePrint(const StepLock::Held& lock, const RunOp& op, Value
   if (op.info->often_written_unseen && writable && device_.contents.onHost()) born.expect();
   // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
   // follows its plan no other one will be made.
-  const bool to_be_dropped =
-      follower_.values().marked(id, &Plan::restored_later) && follower_.values().fetchesOf(id) == 0;
+  const bool to_be_dropped = follower_.values().marked(id, &Plan::Values::restored_later) &&
+                             follower_.values().fetchesOf(id) == 0;
   // Of a step that is merely recorded a print tells early what its verification step finds out,
   // too: not worth a wait for the device after each op.
   const bool recorded = log_ && !op.on_plan && device_.contents.onHost();
@@ -245,9 +245,9 @@ bool ValueRecorder::replaysNeed(const StepLock::Held&, ValueId id) const {
   if (follower_.keepsAll() || follower_.values().unplanned(id)) return false;
   const Plan& plan = *follower_.plan();
   const ValueId planned = follower_.values().planned(id);
-  const OpId producer = plan.producer[planned];
-  return producer != kNone && plan.rerunnable[producer] &&
-         (plan.restored_later[planned] || plan.last_replay_read[planned] != kNone);
+  const OpId producer = plan.values.producer[planned];
+  return producer != kNone && plan.ops.rerunnable[producer] &&
+         (plan.values.restored_later[planned] || plan.values.last_replay_read[planned] != kNone);
 }
 
 // Another result of the op that looks at the same storage.
@@ -282,7 +282,7 @@ void ValueRecorder::keepOriginal(const StepLock::Held& lock, RunValue& value, co
   const RunOp& op = ops_[value.producer];
   const OpId planned =
       op.on_plan && !follower_.offPlan() ? follower_.plannedOp(value.producer) : kNone;
-  if (planned == kNone || follower_.plan()->replayed[planned]) value.stored.keep();
+  if (planned == kNone || follower_.plan()->ops.replayed[planned]) value.stored.keep();
 }
 
 // Of what the op gives. A replay whose original has died by then is compared with nothing but that.

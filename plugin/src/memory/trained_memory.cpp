@@ -30,10 +30,10 @@ TrainedMemory::TrainedMemory(const CurrentConfig& config)
           allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
           allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
       memory_(host_.get()),
-      file_(config->spill_dir, config->local_world_size) {
+      file_(config->files.spill_dir, config->local_world_size) {
   observer_.emplace(*memory_);
   placement_.emplace(*memory_);
-  if (config->budget_bytes) memory_->setBudget(*config->budget_bytes);
+  if (config->budget.bytes) memory_->setBudget(*config->budget.bytes);
 }
 
 bool TrainedMemory::moveTo(allocator::DeviceMemory& memory, SpillTarget& spills,
@@ -146,8 +146,9 @@ std::int64_t TrainedMemory::reachableBytes(double free_share) const {
 
 scheduler::HostCopies TrainedMemory::hostCopies() {
   // Memory that the user did not point to is not ours to take beside the budget.
-  const bool only_memory = spills_ == &file_ && config_->spill_dir.empty() && file_.inMemory();
-  if (!config_->offload || offload_fails_ || only_memory) return {};
+  const bool only_memory =
+      spills_ == &file_ && config_->files.spill_dir.empty() && file_.inMemory();
+  if (!config_->planning.offload || offload_fails_ || only_memory) return {};
   return {spills_->roundTripBytesPerSecond(), SpillTarget::kLeastBytes};
 }
 
@@ -206,7 +207,7 @@ void TrainedMemory::beInert() {
 
 // What it had of its parent, and what it made before it began to train, is counted already.
 void TrainedMemory::beActive() {
-  if (config_->budget_bytes) host_->setBudget(*config_->budget_bytes);
+  if (config_->budget.bytes) host_->setBudget(*config_->budget.bytes);
 }
 
 bool hasAmpleBudget(const TrainedMemory& memory) noexcept {

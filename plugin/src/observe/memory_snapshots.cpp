@@ -16,7 +16,8 @@ MemorySnapshots::MemorySnapshots(const CurrentConfig& config, TrainedMemory& mem
     : config_(config), memory_(memory), warn_(std::move(warn)) {}
 
 std::string MemorySnapshots::pathFor(std::int64_t from_step) const {
-  const std::string folder = config_->trace_dir.empty() ? temporaryFolder() : config_->trace_dir;
+  const std::string folder =
+      config_->files.trace_dir.empty() ? temporaryFolder() : config_->files.trace_dir;
   return fmt::format("{}/ebbtide-{}-rank{}-step{}.snapshot.pickle", folder, ::getpid(),
                      config_->rank, from_step);
 }

@@ -86,7 +86,7 @@ void RunTrace::endStep(std::int64_t number) noexcept {
 // what is asked for
 
 void RunTrace::recordUntilExit() noexcept try {
-  if (config_->perfetto_path.empty()) return;
+  if (config_->files.perfetto.empty()) return;
   auto recording = std::make_unique<TraceRecording>();
   const Held held = guard_.hold();
   until_exit_ = std::move(recording);
@@ -97,9 +97,9 @@ void RunTrace::recordUntilExit() noexcept try {
 
 // Beside the file that is written at exit, else the recorded steps, else among temporary files.
 std::string RunTrace::pathFor(std::int64_t from_step) const {
-  std::filesystem::path folder = config_->trace_dir;
-  if (!config_->perfetto_path.empty()) {
-    folder = std::filesystem::path(config_->perfetto_path).parent_path();
+  std::filesystem::path folder = config_->files.trace_dir;
+  if (!config_->files.perfetto.empty()) {
+    folder = std::filesystem::path(config_->files.perfetto).parent_path();
     if (folder.empty()) folder = ".";
   }
   if (folder.empty()) folder = temporaryFolder();
@@ -146,7 +146,7 @@ void RunTrace::writeAtExit() noexcept {
       recording->first_step = step.number;
     });
   }
-  write(*recording, config_->perfetto_path);
+  write(*recording, config_->files.perfetto);
 }
 
 // Nothing that goes wrong here is a reason to end a run.

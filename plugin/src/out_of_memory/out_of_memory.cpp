@@ -12,52 +12,52 @@ using allocator::Bytes;
 using scheduler::formatBytes;
 
 bool onDevice(const OutOfMemory& facts) {
-  return facts.device >= 0;
+  return facts.device.index >= 0;
 }
 
 // Programs look for these words of torch's: batch-size finders for those of a CPU's allocator.
 void sayRequest(std::ostream& out, const OutOfMemory& facts) {
   if (onDevice(facts)) {
-    out << "CUDA out of memory. Tried to allocate " << formatBytes(facts.requested_bytes);
-    if (!facts.requested_by.empty()) out << " for " << facts.requested_by;
-    out << ". GPU " << facts.device << " has a total capacity of "
-        << formatBytes(facts.device_total_bytes) << " of which "
-        << formatBytes(facts.device_free_bytes) << " is free.";
+    out << "CUDA out of memory. Tried to allocate " << formatBytes(facts.request.bytes);
+    if (!facts.request.by.empty()) out << " for " << facts.request.by;
+    out << ". GPU " << facts.device.index << " has a total capacity of "
+        << formatBytes(facts.device.total_bytes) << " of which "
+        << formatBytes(facts.device.free_bytes) << " is free.";
     return;
   }
   out << "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: "
-      << formatBytes(facts.requested_bytes) << " asked for";
-  if (!facts.requested_by.empty()) out << " by " << facts.requested_by;
+      << formatBytes(facts.request.bytes) << " asked for";
+  if (!facts.request.by.empty()) out << " by " << facts.request.by;
   out << '.';
 }
 
 void sayBudget(std::ostream& out, const OutOfMemory& facts) {
-  const bool limited = facts.budget_bytes != allocator::kUnlimited &&
-                       (!onDevice(facts) || facts.budget_bytes < facts.device_total_bytes);
+  const bool limited = facts.budget.bytes != allocator::kUnlimited &&
+                       (!onDevice(facts) || facts.budget.bytes < facts.device.total_bytes);
   out << '\n';
   if (limited) {
-    out << "Budget " << formatBytes(facts.budget_bytes);
-    if (facts.margin_bytes > 0) {
-      out << " (" << formatBytes(facts.margin_bytes)
+    out << "Budget " << formatBytes(facts.budget.bytes);
+    if (facts.budget.margin_bytes > 0) {
+      out << " (" << formatBytes(facts.budget.margin_bytes)
           << " of it in use outside of PyTorch's allocator)";
     }
   } else {
     out << "No budget is set";
   }
-  out << "; " << formatBytes(facts.mapped_bytes) << " mapped, " << formatBytes(facts.live_bytes)
-      << " in live blocks";
-  if (facts.awaiting_bytes > 0) {
-    out << ", " << formatBytes(facts.awaiting_bytes) << " freed but in use by other streams";
+  out << "; " << formatBytes(facts.memory.mapped_bytes) << " mapped, "
+      << formatBytes(facts.memory.live_bytes) << " in live blocks";
+  if (facts.memory.awaiting_bytes > 0) {
+    out << ", " << formatBytes(facts.memory.awaiting_bytes) << " freed but in use by other streams";
   }
-  out << "; " << formatBytes(facts.free_bytes) << " free, largest run "
-      << formatBytes(facts.largest_free_bytes) << " (fragmentation "
+  out << "; " << formatBytes(facts.memory.free_bytes) << " free, largest run "
+      << formatBytes(facts.memory.largest_free_bytes) << " (fragmentation "
       << std::lround(100 * fragmentation(facts)) << "%).";
 }
 
 void sayBlocks(std::ostream& out, const OutOfMemory& facts) {
-  if (facts.live_by_op.empty()) return;
+  if (facts.memory.live_by_op.empty()) return;
   out << "\nLive blocks, by what made them:";
-  for (const LiveShares::Share& share : facts.live_by_op) {
+  for (const LiveShares::Share& share : facts.memory.live_by_op) {
     out << "\n  " << formatBytes(share.bytes) << "  " << share.made_by;
     if (share.blocks > 0) {
       out << ", " << share.blocks << (share.blocks == 1 ? " block" : " blocks");
@@ -88,8 +88,9 @@ constexpr const char* kSystemRefuses =
     "has no memory for it, or no addresses (ulimit -v, ulimit -d, a container's limit).";
 
 void sayWhyNotOver(std::ostream& out, const OutOfMemory& facts) {
-  if (facts.overrun_limit_bytes == 0) return;
-  const bool full = facts.mapped_bytes > facts.overrun_limit_bytes - facts.block_bytes;
+  if (facts.budget.overrun_limit_bytes == 0) return;
+  const bool full =
+      facts.memory.mapped_bytes > facts.budget.overrun_limit_bytes - facts.request.block_bytes;
   out << " It may go over the budget, but the ";
   if (onDevice(facts)) {
     out << "device is full" << (full ? " but for 5 %." : ".");
@@ -100,9 +101,9 @@ void sayWhyNotOver(std::ostream& out, const OutOfMemory& facts) {
 }
 
 void sayNoRoom(std::ostream& out, const OutOfMemory& facts, Bytes fits) {
-  const std::string total = formatBytes(facts.device_total_bytes);
+  const std::string total = formatBytes(facts.device.total_bytes);
   out << "It does not fit into ";
-  if (facts.total_is_of_group) {
+  if (facts.device.total_is_of_group) {
     out << "the " << total << " that this process's control group (container, job) may use";
   } else {
     out << "this " << (onDevice(facts) ? "device" : "machine") << "'s " << total;
@@ -117,9 +118,9 @@ void sayNoRoom(std::ostream& out, const OutOfMemory& facts, Bytes fits) {
 void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
   const Bytes fits = budgetThatFits(facts);
   out << '\n';
-  if (fits > facts.device_total_bytes) {
+  if (fits > facts.device.total_bytes) {
     sayNoRoom(out, facts, fits);
-  } else if (fits > facts.budget_bytes) {
+  } else if (fits > facts.budget.bytes) {
     out << "This allocation alone needs at least "
         << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits)
         << (onDevice(facts) ? "; the rest of the step may need more."
@@ -131,12 +132,12 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
   } else {
     out << "It is the system that " << kSystemRefuses;
   }
-  if (facts.smallest_feasible_bytes > 0) {
-    out << " (For the steps before it: EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
-        << ".)";
+  if (facts.budget.smallest_feasible_bytes > 0) {
+    out << " (For the steps before it: EBBTIDE_BUDGET="
+        << asSetting(facts.budget.smallest_feasible_bytes) << ".)";
   }
-  const bool can_be_had = fits > facts.budget_bytes && fits <= facts.device_total_bytes;
-  if (!onDevice(facts) && can_be_had && facts.overrun_limit_bytes == 0) {
+  const bool can_be_had = fits > facts.budget.bytes && fits <= facts.device.total_bytes;
+  if (!onDevice(facts) && can_be_had && facts.budget.overrun_limit_bytes == 0) {
     out << " EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.";
   }
   const std::string growth = describe(facts.growth);
@@ -172,14 +173,15 @@ std::string describe(const GrowthAdvice& advice) {
 }
 
 double fragmentation(const OutOfMemory& facts) noexcept {
-  if (facts.free_bytes <= 0) return 0;
-  return 1 - static_cast<double>(facts.largest_free_bytes) / static_cast<double>(facts.free_bytes);
+  if (facts.memory.free_bytes <= 0) return 0;
+  return 1 - static_cast<double>(facts.memory.largest_free_bytes) /
+                 static_cast<double>(facts.memory.free_bytes);
 }
 
 Bytes budgetThatFits(const OutOfMemory& facts) noexcept {
-  if (facts.block_bytes == allocator::kUnlimited) return allocator::kUnlimited;
-  return facts.live_bytes + facts.awaiting_bytes + facts.stuck_bytes + facts.margin_bytes +
-         facts.block_bytes;
+  if (facts.request.block_bytes == allocator::kUnlimited) return allocator::kUnlimited;
+  return facts.memory.live_bytes + facts.memory.awaiting_bytes + facts.memory.stuck_bytes +
+         facts.budget.margin_bytes + facts.request.block_bytes;
 }
 
 std::string describe(const OutOfMemory& facts) {

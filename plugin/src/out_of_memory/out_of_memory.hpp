@@ -34,26 +34,43 @@ std::string describe(const GrowthAdvice& advice);
 struct OutOfMemory {
   using Bytes = allocator::Bytes;
 
-  int device = -1;  // a GPU; -1: the host
-  Bytes requested_bytes = 0;
-  std::string requested_by = {};   // the op; empty: none is known
-  Bytes block_bytes = 0;           // what the request takes; kUnlimited: no block is so large
-  Bytes device_free_bytes = 0;     // of a GPU
-  Bytes device_total_bytes = 0;    // of it, or of the machine
-  bool total_is_of_group = false;  // that is the limit of a control group
-  Bytes budget_bytes = allocator::kUnlimited;  // kUnlimited: none
-  Bytes margin_bytes = 0;                      // of the budget, held by others
-  Bytes mapped_bytes = 0;
-  Bytes live_bytes = 0, awaiting_bytes = 0;  // awaiting: freed, in use by other streams
-  Bytes stuck_bytes = 0;         // mapped, in no block, but of pages that no block can have whole
-  Bytes free_bytes = 0;          // of the budget, or mapped where there is none, in no block
-  Bytes largest_free_bytes = 0;  // the largest block that is to be had
-  std::vector<LiveShares::Share> live_by_op = {};  // largest first; with the rest their sum is live
+  // What was asked for.
+  struct Request {
+    Bytes bytes = 0;
+    std::string by = {};    // the op; empty: none is known
+    Bytes block_bytes = 0;  // what it takes; kUnlimited: no block is so large
+  };
+  // Whose memory it is.
+  struct Device {
+    int index = -1;                  // of a GPU; -1: the host
+    Bytes free_bytes = 0;            // of a GPU
+    Bytes total_bytes = 0;           // of it, or of the machine
+    bool total_is_of_group = false;  // that is the limit of a control group
+  };
+  // What the run may take, as it is set and as it could be.
+  struct Budget {
+    Bytes bytes = allocator::kUnlimited;  // kUnlimited: none
+    Bytes margin_bytes = 0;               // of the budget, held by others
+    Bytes smallest_feasible_bytes = 0;    // of the first steps; 0: not known
+    Bytes overrun_limit_bytes = 0;        // it may be gone over up to here; 0: it may not
+  };
+  // What is mapped, and what of it is taken.
+  struct Memory {
+    Bytes mapped_bytes = 0;
+    Bytes live_bytes = 0, awaiting_bytes = 0;  // awaiting: freed, in use by other streams
+    Bytes stuck_bytes = 0;         // mapped, in no block, but of pages that no block can have whole
+    Bytes free_bytes = 0;          // of the budget, or mapped where there is none, in no block
+    Bytes largest_free_bytes = 0;  // the largest block that is to be had
+    std::vector<LiveShares::Share> live_by_op = {};  // largest first; with the rest the sum is live
+  };
+
+  Request request = {};
+  Device device = {};
+  Budget budget = {};
+  Memory memory = {};
   std::optional<allocator::PlanDeviation> first_deviation = {};  // of a step that was placed
   GrowthAdvice growth = {};
-  Bytes smallest_feasible_bytes = 0;  // of the first steps; 0: not known
-  Bytes overrun_limit_bytes = 0;      // the budget may be gone over up to here; 0: it may not
-  std::string spill_error = {};       // why nothing can be written to the host; empty: it can
+  std::string spill_error = {};  // why nothing can be written to the host; empty: it can
 };
 
 // 1 - largest free run / free bytes; 0 where nothing is free.

@@ -45,30 +45,30 @@ class PlanBuilder {
   void describeProgram() {
     plan_->signature = trace_.signature;
     for (const auto& op : trace_.ops) {
-      plan_->op_signatures.push_back(op.signature);
-      plan_->outputs.push_back(op.outputs.size());
-      plan_->rerunnable.push_back(op.rerunnable);
-      plan_->written_unseen.push_back(op.kept_because == kWrittenUnseen);
+      plan_->ops.signatures.push_back(op.signature);
+      plan_->ops.outputs.push_back(op.outputs.size());
+      plan_->ops.rerunnable.push_back(op.rerunnable);
+      plan_->ops.written_unseen.push_back(op.kept_because == kWrittenUnseen);
     }
     for (const auto& value : trace_.values) {
-      plan_->producer.push_back(value.producer);
-      plan_->previous_epoch.push_back(value.previous_epoch);
+      plan_->values.producer.push_back(value.producer);
+      plan_->values.previous_epoch.push_back(value.previous_epoch);
       const std::int64_t bytes = value.block == kNone ? 0 : trace_.blocks[value.block].bytes;
-      plan_->codec.push_back({bytes, value.encoded_bytes, value.codec_ns});
+      plan_->values.codec.push_back({bytes, value.encoded_bytes, value.codec_ns});
     }
     for (std::size_t op = 0; op < trace_.ops.size(); ++op) {
       for (const ValueId v : trace_.ops[op].inputs) last_forward_read_[v] = static_cast<OpId>(op);
     }
     for (std::size_t v = 0; v < trace_.values.size(); ++v)
-      plan_->saved_longer.push_back(graph_.graph.values[v].saved_last != kNone);
-    plan_->use_value = trace_.use_value;
-    plan_->replayed.assign(trace_.ops.size(), false);
-    plan_->replayed_name.resize(trace_.ops.size());
-    plan_->drops_after_op.resize(trace_.ops.size());
-    plan_->restored_later.assign(trace_.values.size(), false);
-    plan_->fetches_of.assign(trace_.values.size(), 0);
-    plan_->on_host.assign(trace_.values.size(), false);
-    plan_->last_replay_read.assign(trace_.values.size(), kNone);
+      plan_->values.saved_longer.push_back(graph_.graph.values[v].saved_last != kNone);
+    plan_->uses.value = trace_.use_value;
+    plan_->ops.replayed.assign(trace_.ops.size(), false);
+    plan_->ops.replayed_name.resize(trace_.ops.size());
+    plan_->ops.drops_after.resize(trace_.ops.size());
+    plan_->values.restored_later.assign(trace_.values.size(), false);
+    plan_->values.fetches.assign(trace_.values.size(), 0);
+    plan_->values.on_host.assign(trace_.values.size(), false);
+    plan_->values.last_replay_read.assign(trace_.values.size(), kNone);
   }
 
   // Messages are in a row where the program runs nothing else in between.
@@ -111,7 +111,7 @@ class PlanBuilder {
       plan_->events.emplace_back();
     }
     for (const auto& events : graph_.events_of_use) {
-      auto& of_use = plan_->events_of_use.emplace_back();
+      auto& of_use = plan_->uses.events.emplace_back();
       for (const OpId op : events) of_use.push_back(event_of_op_[op]);
       plan_->expects_kept_graphs = plan_->expects_kept_graphs || events.size() > 1;
     }
@@ -150,7 +150,7 @@ class PlanBuilder {
         pending_.push_back(step);
         return;
       }
-      plan_->drops_after_op[opBeforeDrop(value)].push_back(value);
+      plan_->ops.drops_after[opBeforeDrop(value)].push_back(value);
     } else if (cursor_.event != kNone) {
       plan_->events[cursor_.event].drops.push_back(value);
     }
@@ -167,27 +167,27 @@ class PlanBuilder {
 
   void fetch(const scheduler::TraceGraph::Restore& restore, std::int64_t ns) {
     pending_.push_back({Step::Kind::kFetch, restore.value});
-    plan_->restored_later[restore.value] = true;
-    ++plan_->fetches_of[restore.value];
+    plan_->values.restored_later[restore.value] = true;
+    ++plan_->values.fetches[restore.value];
     if (restore.kind == scheduler::CopyKind::kBits) {
-      ++plan_->decodes;
+      ++plan_->predicted.decodes;
       return;
     }
-    plan_->on_host[restore.value] = true;
-    ++plan_->host_fetches;
-    plan_->host_bytes += plan_->codec[restore.value].block_bytes;
-    plan_->host_ns += ns;
+    plan_->values.on_host[restore.value] = true;
+    ++plan_->predicted.host_fetches;
+    plan_->predicted.host_bytes += plan_->values.codec[restore.value].block_bytes;
+    plan_->predicted.host_ns += ns;
   }
 
   void replay(OpId id) {
     const auto& op = graph_.graph.ops[id];
     const OpId trace_op = graph_.trace_op_of[id];
     for (ValueId v : op.inputs) read_again_[v] = true;
-    for (ValueId v : op.outputs) plan_->restored_later[v] = true;
-    plan_->replayed.at(trace_op) = true;
-    plan_->replayed_name.at(trace_op) = trace_.ops[trace_op].name;
+    for (ValueId v : op.outputs) plan_->values.restored_later[v] = true;
+    plan_->ops.replayed.at(trace_op) = true;
+    plan_->ops.replayed_name.at(trace_op) = trace_.ops[trace_op].name;
     pending_.push_back({Step::Kind::kRun, trace_op});
-    ++plan_->replays;
+    ++plan_->predicted.replays;
   }
 
   void passWait() {
@@ -198,7 +198,7 @@ class PlanBuilder {
       for (const Step& step : pending_) {
         if (step.kind == Step::Kind::kFetch) late_read_[step.id] = next_event_;
         if (step.kind != Step::Kind::kRun) continue;
-        ++plan_->replays_ahead;
+        ++plan_->predicted.replays_ahead;
         for (ValueId v : trace_.ops[step.id].inputs) late_read_[v] = next_event_;
       }
       const Plan::Wait& place = asked_.at(receives_);
@@ -233,7 +233,7 @@ class PlanBuilder {
     for (const Step& step : pending_) {
       if (step.kind != Step::Kind::kRun) continue;
       for (ValueId v : trace_.ops[step.id].inputs)
-        last_read_[v] = plan_->last_replay_read[v] = event;
+        last_read_[v] = plan_->values.last_replay_read[v] = event;
     }
   }
 
@@ -248,27 +248,29 @@ class PlanBuilder {
 
   void findHeld() {
     read_again_.resize(trace_.values.size());
-    plan_->hold = std::move(read_again_);
+    plan_->values.hold = std::move(read_again_);
     for (std::size_t v = 0; v < trace_.values.size(); ++v) {
       const OpId producer = trace_.values[v].producer;
       if (producer == kNone) continue;
-      for (ValueId dropped : plan_->drops_after_op[producer]) {
+      for (ValueId dropped : plan_->ops.drops_after[producer]) {
         // What has a copy later is copied at that drop, in a verification step not even then.
-        if (dropped == static_cast<ValueId>(v) && plan_->fetches_of[v] == 0) plan_->hold[v] = false;
+        if (dropped == static_cast<ValueId>(v) && plan_->values.fetches[v] == 0)
+          plan_->values.hold[v] = false;
       }
     }
   }
 
   void countDrops() {
     const auto count = [this](ValueId v) {
-      if (plan_->restored_later[v]) plan_->drop_bytes += plan_->codec[v].block_bytes;
+      if (plan_->values.restored_later[v])
+        plan_->predicted.drop_bytes += plan_->values.codec[v].block_bytes;
     };
     const auto countPrelude = [&count](const std::vector<Step>& prelude) {
       for (const Step& step : prelude) {
         if (step.kind == Step::Kind::kDrop) count(step.id);
       }
     };
-    for (const auto& drops : plan_->drops_after_op)
+    for (const auto& drops : plan_->ops.drops_after)
       std::for_each(drops.begin(), drops.end(), count);
     for (const Plan::Wait& wait : plan_->waits) countPrelude(wait.prelude);
     for (const Plan::Event& event : plan_->events) {
@@ -301,9 +303,10 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
 }
 
 bool Plan::doesAs(const Plan& other) const noexcept {
-  return op_signatures == other.op_signatures && replayed == other.replayed && hold == other.hold &&
-         drops_after_op == other.drops_after_op && events == other.events && waits == other.waits &&
-         on_host == other.on_host && fetches_of == other.fetches_of;
+  return ops.signatures == other.ops.signatures && ops.replayed == other.ops.replayed &&
+         values.hold == other.values.hold && ops.drops_after == other.ops.drops_after &&
+         events == other.events && waits == other.waits && values.on_host == other.values.on_host &&
+         values.fetches == other.values.fetches;
 }
 
 }  // namespace ebbtide::plugin

@@ -49,65 +49,91 @@ struct Plan {
   // Plans of one program that do the same have one, whatever steps their figures are of.
   struct Course {};
 
-  std::uint64_t signature = 0;
-  std::shared_ptr<const Course> course = std::make_shared<const Course>();
-  std::vector<std::uint64_t> op_signatures;          // the program that it is for
-  std::vector<std::size_t> outputs;                  // per op: values that it made
-  std::vector<bool> rerunnable;                      // per op: as recorded
-  std::vector<bool> written_unseen;                  // per op: what it gave was, as recorded
-  std::vector<bool> replayed;                        // per op: op record needed
-  std::vector<std::string> replayed_name;            // per op; empty: not replayed
-  std::vector<bool> hold;                            // per value: first copy retained from birth
-  std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
-  std::vector<Event> events;
-  std::vector<Wait> waits;                               // that have a prelude, in order
-  std::vector<ValueId> use_value;                        // per use, in pack order
-  std::vector<ValueId> previous_epoch;                   // per value: what it was written over
-  std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
-  // Per value: the last event whose replays read it; kNone: none does.
-  std::vector<std::int32_t> last_replay_read;
-  std::vector<OpId> producer;            // per value: what made it in the recorded step
-  std::vector<bool> restored_later;      // per value: a replay or its copy gives it again
-  std::vector<std::int32_t> fetches_of;  // per value: how often from its copy
-  std::vector<bool> on_host;             // per value: that copy is in the spill file, not bits
-  std::vector<bool> saved_longer;        // per value: than it is read, its graph being kept
   struct Codec {
     std::int64_t block_bytes = 0;  // of the value as recorded
     std::int64_t encoded_bytes = 0;
     std::int64_t codec_ns = 0;
   };
-  std::vector<Codec> codec;  // per value, as recorded
 
+  // Per op of the program: what was recorded of it, and what the plan does with it.
+  struct Ops {
+    std::vector<std::uint64_t> signatures;          // the program that the plan is for
+    std::vector<std::size_t> outputs;               // values that it made
+    std::vector<bool> rerunnable;                   // as recorded
+    std::vector<bool> written_unseen;               // what it gave was, as recorded
+    std::vector<bool> replayed;                     // op record needed
+    std::vector<std::string> replayed_name;         // empty: not replayed
+    std::vector<std::vector<ValueId>> drops_after;  // first run
+  };
+
+  // Per value of the program: what was recorded of it, and how the plan keeps it or restores it.
+  struct Values {
+    std::vector<bool> hold;               // first copy retained from birth
+    std::vector<ValueId> previous_epoch;  // what it was written over
+    // The last event whose replays read it; kNone: none does.
+    std::vector<std::int32_t> last_replay_read;
+    std::vector<OpId> producer;         // what made it in the recorded step
+    std::vector<bool> restored_later;   // a replay or its copy gives it again
+    std::vector<std::int32_t> fetches;  // how often from its copy
+    std::vector<bool> on_host;          // that copy is in the spill file, not bits
+    std::vector<bool> saved_longer;     // than it is read, its graph being kept
+    std::vector<Codec> codec;           // as recorded
+  };
+
+  // Per saved tensor, in pack order.
+  struct Uses {
+    std::vector<ValueId> value;
+    std::vector<std::vector<std::int32_t>> events;  // in the order of its unpacks
+  };
+
+  // Who made the schedule, and in what time.
+  struct Origin {
+    std::string planner;
+    std::string asked;  // the planner that was asked; "auto" asks several
+    std::string note;   // where another one answers: why
+    double plan_seconds = 0;
+  };
+
+  // What one step under the plan does and costs, as foreseen; times in ns.
+  struct Prediction {
+    std::int64_t peak_bytes = 0;
+    std::int64_t recompute_ns = 0;
+    std::int64_t replays = 0;
+    std::int64_t replays_ahead = 0;  // of these before waits
+    std::int64_t decodes = 0;        // fetches from bits
+    std::int64_t host_fetches = 0;   // and from the host
+    std::int64_t host_bytes = 0;     // of those values
+    std::int64_t host_ns = 0;        // to write and read them
+    std::int64_t drop_bytes = 0;     // of values that come back later, as often as they are dropped
+    double overhead_ratio = 0;       // recompute_ns / the recorded step's duration
+  };
+
+  std::uint64_t signature = 0;
+  std::shared_ptr<const Course> course = std::make_shared<const Course>();
+  Ops ops;
+  Values values;
+  Uses uses;
+  std::vector<Event> events;
+  std::vector<Wait> waits;           // that have a prelude, in order
   bool expects_kept_graphs = false;  // a use is unpacked in several events
   bool feasible = false;             // without spilling
   bool receives = false;             // messages of other ranks come in the step
-  std::string planner;
-  std::string asked;  // the planner that was asked; "auto" asks several
-  std::string note;   // where another one answers: why
-  std::int64_t predicted_peak_bytes = 0;
-  std::int64_t recompute_ns = 0;
-  std::int64_t replays = 0;
-  std::int64_t replays_ahead = 0;  // of these before waits
-  std::int64_t decodes = 0;        // fetches from bits
-  std::int64_t host_fetches = 0;   // and from the host
-  std::int64_t host_bytes = 0;     // of those values
-  std::int64_t host_ns = 0;        // to write and read them, as foreseen
-  std::int64_t drop_bytes = 0;     // of values that come back later, as often as they are dropped
-  // By a step that dropped so many. What was foreseen may be a little more: a value that the
-  // program saved once more stays.
-  bool isFollowedBy(std::int64_t dropped_bytes) const noexcept {
-    return dropped_bytes >= drop_bytes / 20 * 19;
-  }
-  // Does each step under this plan do the same as under that one?
-  bool doesAs(const Plan& other) const noexcept;
-  double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
-  double plan_seconds = 0;
+  Origin origin;
+  Prediction predicted;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn
   // Have all bytes of all of its replays been compared with their originals? An original that died
   // before has left its checksum. Until then steps verify the plan. Nothing else changes after the
   // plan was published: steps that begin at that moment read this without the session's lock, and
   // may verify once more.
   std::atomic<bool> trusted{false};
+
+  // By a step that dropped so many. What was foreseen may be a little more: a value that the
+  // program saved once more stays.
+  bool isFollowedBy(std::int64_t dropped_bytes) const noexcept {
+    return dropped_bytes >= predicted.drop_bytes / 20 * 19;
+  }
+  // Does each step under this plan do the same as under that one?
+  bool doesAs(const Plan& other) const noexcept;
 };
 
 // Throws std::invalid_argument when the schedule replays before a forward op that does not wait:

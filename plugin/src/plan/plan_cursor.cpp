@@ -14,7 +14,7 @@ void PlanCursor::follow(const Plan* plan) {
 }
 
 std::int32_t PlanCursor::eventOf(UseId planned, std::uint32_t& visits) const {
-  const std::vector<std::int32_t>& events = plan_->events_of_use[planned];
+  const std::vector<std::int32_t>& events = plan_->uses.events[planned];
   if (boundary_ == event_boundary_ && visits > 0 && events[visits - 1] == current_) return current_;
   return visits < events.size() ? events[visits++] : kNone;
 }

@@ -13,9 +13,9 @@ void PlanFollower::follow(std::shared_ptr<const Plan> plan) {
   has_plan_ = plan_ != nullptr;
   const Plan none;
   const Plan& expected = plan_ ? *plan_ : none;
-  ops_.expect(expected.op_signatures.size());
-  uses_.expect(expected.use_value.size());
-  uses_to_come_ = static_cast<std::int64_t>(expected.use_value.size());
+  ops_.expect(expected.ops.signatures.size());
+  uses_.expect(expected.uses.value.size());
+  uses_to_come_ = static_cast<std::int64_t>(expected.uses.value.size());
   off_plan_ = false;
   values_.follow(plan_.get());
   cursor_.follow(plan_.get());
@@ -23,7 +23,7 @@ void PlanFollower::follow(std::shared_ptr<const Plan> plan) {
 
 bool PlanFollower::followed() const noexcept {
   if (!plan_ || verifies_) return false;
-  return plan_->drop_bytes > 0 ? plan_->isFollowedBy(dropped_bytes_) : !off_plan_;
+  return plan_->predicted.drop_bytes > 0 ? plan_->isFollowedBy(dropped_bytes_) : !off_plan_;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -32,13 +32,13 @@ bool PlanFollower::followed() const noexcept {
 bool PlanFollower::isNextOp(std::uint64_t signature, std::uint64_t aligned, bool kept) const {
   const OpId next = ops_.next();
   if (!follows() || next == kNone) return false;
-  return plan_->op_signatures[next] == (doesMore() ? aligned : signature) &&
+  return plan_->ops.signatures[next] == (doesMore() ? aligned : signature) &&
          !isKeptUnplanned(next, kept);
 }
 
 bool PlanFollower::gaveAsPlanned(OpId op, bool kept, const std::vector<ValueId>& outputs) const {
   const OpId planned = ops_.planned(op);
-  return !isKeptUnplanned(planned, kept) && outputs.size() == plan_->outputs[planned] &&
+  return !isKeptUnplanned(planned, kept) && outputs.size() == plan_->ops.outputs[planned] &&
          std::none_of(outputs.begin(), outputs.end(),
                       [this](ValueId output) { return values_.unplanned(output); });
 }
@@ -51,7 +51,7 @@ PlanFollower::Inserted PlanFollower::noteInserted() {
 
 const std::vector<ValueId>& PlanFollower::passOp(OpId op) {
   inserted_ = 0;
-  return plan_->drops_after_op[ops_.planned(op)];
+  return plan_->ops.drops_after[ops_.planned(op)];
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -78,11 +78,11 @@ bool PlanFollower::replayReads(ValueId value, bool kept_graph) const {
 bool PlanFollower::isNextUse(ValueId value) const {
   const UseId next = uses_.next();
   if (next == kNone) return false;
-  ValueId expected = plan_->use_value[next];
+  ValueId expected = plan_->uses.value[next];
   if (expected == kNone || value == kNone) return expected == value;
   const ValueId wanted = values_.planned(value);
   if (wanted == kNone) return false;
-  while (expected != wanted && expected != kNone) expected = plan_->previous_epoch[expected];
+  while (expected != wanted && expected != kNone) expected = plan_->values.previous_epoch[expected];
   return expected == wanted;
 }
 
@@ -105,12 +105,12 @@ bool PlanFollower::followsUse(UseId use) const {
 }
 
 bool PlanFollower::isUnpacked(UseId use) const {
-  return !plan_->events_of_use[uses_.planned(use)].empty();
+  return !plan_->uses.events[uses_.planned(use)].empty();
 }
 
 bool PlanFollower::isUnpackedFor(UseId use, std::uint32_t visits) const {
   const UseId planned = uses_.planned(use);
-  return planned != kNone && visits == plan_->events_of_use[planned].size();
+  return planned != kNone && visits == plan_->uses.events[planned].size();
 }
 
 // ---------------------------------------------------------------------------------------------

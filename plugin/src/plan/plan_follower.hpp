@@ -102,7 +102,9 @@ class PlanFollower {
 
  private:
   bool isNextUse(ValueId value) const;
-  bool isKeptUnplanned(OpId planned, bool kept) const { return kept && plan_->replayed[planned]; }
+  bool isKeptUnplanned(OpId planned, bool kept) const {
+    return kept && plan_->ops.replayed[planned];
+  }
 
   std::shared_ptr<const Plan> plan_;
   std::atomic<bool> has_plan_{false};
@@ -112,7 +114,7 @@ class PlanFollower {
   PlannedValues values_;
   int inserted_ = 0;  // ops since the last planned one
   std::atomic<std::int64_t> uses_to_come_{0};
-  std::atomic<std::int64_t> dropped_bytes_{0};  // of Plan::drop_bytes
+  std::atomic<std::int64_t> dropped_bytes_{0};  // of Prediction::drop_bytes
   PlanCursor cursor_;
 };
 

@@ -6,27 +6,27 @@ using scheduler::kNone;
 
 void PlannedValues::follow(const Plan* plan) {
   plan_ = plan;
-  alignment_.expect(plan != nullptr ? plan->producer.size() : 0);
+  alignment_.expect(plan != nullptr ? plan->values.producer.size() : 0);
 }
 
 bool PlannedValues::isNextOf(OpId planned_op) const {
   const ValueId next = alignment_.next();
-  return next != kNone && plan_->producer[next] == planned_op;
+  return next != kNone && plan_->values.producer[next] == planned_op;
 }
 
-bool PlannedValues::marked(ValueId value, const std::vector<bool> Plan::*what) const {
+bool PlannedValues::marked(ValueId value, const std::vector<bool> Plan::Values::*what) const {
   const ValueId number = planned(value);
-  return number != kNone && (plan_->*what)[number];
+  return number != kNone && (plan_->values.*what)[number];
 }
 
 std::int32_t PlannedValues::fetchesOf(ValueId value) const {
   const ValueId number = planned(value);
-  return number == kNone ? 0 : plan_->fetches_of[number];
+  return number == kNone ? 0 : plan_->values.fetches[number];
 }
 
 std::int32_t PlannedValues::lastReplayReading(ValueId value) const {
   const ValueId number = planned(value);
-  return number == kNone ? kNone : plan_->last_replay_read[number];
+  return number == kNone ? kNone : plan_->values.last_replay_read[number];
 }
 
 }  // namespace ebbtide::plugin

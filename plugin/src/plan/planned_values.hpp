@@ -36,12 +36,12 @@ class PlannedValues {
   bool unplanned(ValueId value) const noexcept { return planned(value) == scheduler::kNone; }
 
   // --- what the plan knows of a value; of one that is unplanned, nothing
-  bool marked(ValueId value, const std::vector<bool> Plan::*what) const;
+  bool marked(ValueId value, const std::vector<bool> Plan::Values::*what) const;
   std::int32_t fetchesOf(ValueId value) const;
   // Of those that are planned:
-  bool isOnHost(ValueId value) const { return plan_->on_host[planned(value)]; }
-  bool isRestoredLater(ValueId value) const { return plan_->restored_later[planned(value)]; }
-  const Plan::Codec& codecOf(ValueId value) const { return plan_->codec[planned(value)]; }
+  bool isOnHost(ValueId value) const { return plan_->values.on_host[planned(value)]; }
+  bool isRestoredLater(ValueId value) const { return plan_->values.restored_later[planned(value)]; }
+  const Plan::Codec& codecOf(ValueId value) const { return plan_->values.codec[planned(value)]; }
   // The last event whose replays read it; kNone: none does.
   std::int32_t lastReplayReading(ValueId value) const;
 

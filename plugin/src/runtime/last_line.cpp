@@ -40,8 +40,8 @@ RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
                  .others_bytes = parts.trained.othersBytes(),
                  .used_peak_bytes = steps.figures.usedPeakBytes(),
                  .violations = ended.budget.verdict().violationsOfBudget(held)};
-  if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
-  if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
+  if (largest != nullptr) run.plain_peak_bytes = largest->plain.peak_bytes;
+  if (largest != nullptr) run.activation_bytes = largest->plain.activation_bytes;
   const double step_ns = 1e9 * steps.figures.totalSeconds();
   if (step_ns > 0) {
     run.recompute_share = static_cast<double>(done.recompute_ns) / step_ns;
@@ -64,7 +64,8 @@ void sayLastLine(const EndedRun& ended) try {
     ended.plans.sayUnsaid(held);
     run = summaryOf(held, ended);
   }
-  const std::string folder = RankSocket(config.socket_dir, config.job_id, config.rank).jobFolder();
+  const std::string folder =
+      RankSocket(config.server.socket_dir, config.job_id, config.rank).jobFolder();
   const Bytes whole = run.budget_bytes.value_or(run.peak_bytes);
   const RankPeak own{.bytes = run.peak_bytes, .steps = run.steps};
   if (config.rank == 0) {

@@ -17,14 +17,14 @@ void RankIdentity::becomeRank(const Held& held, const RankPlace& place, const st
   }
   auto [now, problem] = before.at(place, job_id);
   const bool moves = before.rank != now.rank || before.local_world_size != now.local_world_size;
-  const bool by_stage = before.stage_budgets.has_value() || now.stage_budgets.has_value();
-  const bool other_budget = before.budget_text != now.budget_text ||
-                            before.budget_bytes != now.budget_bytes || (moves && by_stage);
+  const bool by_stage = before.budget.by_stage.has_value() || now.budget.by_stage.has_value();
+  const bool other_budget = before.budget.text != now.budget.text ||
+                            before.budget.bytes != now.budget.bytes || (moves && by_stage);
   parts_.config.change(std::move(now));
   if (!problem.empty()) parts_.warn(problem);
   parts_.metrics.becomeRank();
   parts_.trained.noteSharers(parts_.config->local_world_size);
-  if (!other_budget || (parts_.config->budget_is_of_gpus && !parts_.trained.isElsewhere())) return;
+  if (!other_budget || (parts_.config->budget.is_of_gpus && !parts_.trained.isElsewhere())) return;
   parts_.budget.becomeRank(held);
 }
 

@@ -65,12 +65,12 @@ nlohmann::json ofPlacement(allocator::DeviceMemory& memory) {
 
 // Of the program with the largest peak without the plugin.
 nlohmann::json ofActivations(const Program& largest) {
-  scheduler::ActivationShares shares = largest.shares;
-  shares.addRestOf(largest.activation_bytes);
+  scheduler::ActivationShares shares = largest.plain.shares;
+  shares.addRestOf(largest.plain.activation_bytes);
   return {{"activation_bytes", shares.totalBytes()},
           {"recomputable_bytes", shares.recomputable_bytes},
           {"kept_bytes", shares.kept_bytes},
-          {"plain_peak_bytes", largest.plain_peak_bytes}};
+          {"plain_peak_bytes", largest.plain.peak_bytes}};
 }
 
 // `steady_bytes`: the peak of steps under a plan; 0: not known.
@@ -125,7 +125,7 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
       {"stages", of_rank.isOfStage() ? nlohmann::json(of_rank.stages()) : nlohmann::json()},
       {"base_bytes", steps.base_bytes},
       {"first_step_peak_bytes", steps.first_peak_bytes},
-      {"predicted_peak_bytes", program.predicted_peak_bytes},
+      {"predicted_peak_bytes", program.in_force.predicted_peak_bytes},
       {"others_bytes", trained.othersBytes()},
       {"steps", steps.ended},
       {"step_seconds",
@@ -144,7 +144,7 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
       {"job", ofJob(run.job.traffic())},
   };
   report.update(ofActivations(largest));
-  report.update(ofPeaks(figures, program.steady_peak_bytes));
+  report.update(ofPeaks(figures, program.in_force.steady_peak_bytes));
   report.update(ofVerdict(held, verdict));
   report.update(ofPlacement(trained.memory()));
   report.update(ofExecutor(run.budget.run().counters.totals()));

@@ -20,10 +20,10 @@ std::atomic<Session*> the_session{nullptr};
 
 // `searches` takes the place of the planner that the configuration names; nullptr: nothing does.
 PlanSearch::Options searchOptions(const Config& config, const scheduler::Planner* searches) {
-  return {.planner = config.planner,
-          .replay_ahead = config.replay_ahead,
-          .planning_time = config.planning_time,
-          .work = config.planning_work,
+  return {.planner = config.planning.planner,
+          .replay_ahead = config.planning.replay_ahead,
+          .planning_time = config.planning.time,
+          .work = config.planning.work,
           .in_its_place = searches};
 }
 
@@ -259,7 +259,7 @@ void Session::shutdown() {
   }
   if (memory.budget_violations > 0)
     sayExceededUntrained(trained_.budgetBytes().value_or(0), memory.mapped_peak_bytes);
-  if (life_.awake && !config_->report_path.empty()) writeReport();
+  if (life_.awake && !config_->files.report.empty()) writeReport();
   if (life_.awake) outputs_.metrics.writeFile(life_.ends);
   if (life_.awake)
     sayLastLine({.budget = budget_, .plans = plans_, .steps = steps_, .lines = lines_});

@@ -121,7 +121,8 @@ bool StepCourse::wantsTrace(const StepSummary& summary) const {
   if (known == steps(held).programs.end() || parts_.planning.isBusy(held) ||
       parts_.plans.waitsForSearch(held, known->second))
     return false;
-  return known->second.replan || known->second.unpolished || known->second.from_first_step;
+  return known->second.planning.replan || known->second.planning.unpolished ||
+         known->second.planning.from_first_step;
 }
 
 void StepCourse::noteBackwardBegins() noexcept {
@@ -156,7 +157,7 @@ void StepCourse::end(StepSummary summary) {
   if (!ended) return;
   summary.trace.host = parts_.trained.hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config().trace_dir.empty()) parts_.outputs.files.writeTrace(*trace, ended->number);
+  if (!config().files.trace_dir.empty()) parts_.outputs.files.writeTrace(*trace, ended->number);
   BudgetVerdict& verdict = parts_.budget.verdict();
   // The error that ended a step has told it; where the program goes on, the next step's line does.
   if (const auto& growth = ended->growth;
@@ -261,7 +262,7 @@ void StepCourse::judge(const Held& held, const StepSummary& summary,
       verdictOn({summary, memory, done}, known, parts_.planning.isBusy(held));
   if (verdict.followed_plan) known->noteFollowed(verdict.peak_bytes, verdict.offloads_slowly);
   if (verdict.plan_again) known->askAgain();
-  if (verdict.plan_again && parts_.planning.improved(held) == known->plan)
+  if (verdict.plan_again && parts_.planning.improved(held) == known->in_force.plan)
     parts_.planning.need(held);
   if (verdict.spills_unplanned) recordSpilling(held, known);
   if (verdict.spills && summary.recorded) steps(held).to_record.noteSeen();
@@ -284,7 +285,7 @@ void StepCourse::debugStep(const Held& held, const StepSummary& summary,
 
 // Without a plan of its own it fitted until now, or is a new one.
 void StepCourse::recordSpilling(const Held& held, const Program* known) {
-  if (steps(held).to_record.any() || (known != nullptr && !known->replan)) return;
+  if (steps(held).to_record.any() || (known != nullptr && !known->planning.replan)) return;
   if (known == nullptr) {
     steps(held).to_record.watchForReturn();
   } else {
@@ -321,7 +322,7 @@ void StepCourse::analyse(const scheduler::Trace& trace, bool first_step, bool al
   {
     const Held held = guard().hold();
     const auto program = steps(held).programs.find(trace.signature);
-    if (program != steps(held).programs.end()) program->second.shares = std::move(shares);
+    if (program != steps(held).programs.end()) program->second.plain.shares = std::move(shares);
   }
   parts_.budget.verdict().noteFloor(
       trace, scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}), alone,

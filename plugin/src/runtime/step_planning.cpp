@@ -22,10 +22,11 @@ constexpr int kSaidPlans = 3;  // under one budget: of more programs' plans debu
 
 std::string copiesText(const Plan& plan) {
   std::string text;
-  if (plan.decodes > 0) text += fmt::format(", {} masks compressed", plan.decodes);
-  if (plan.host_fetches > 0)
-    text += fmt::format(", {} values on the host ({})", plan.host_fetches,
-                        formatBytes(plan.host_bytes));
+  if (plan.predicted.decodes > 0)
+    text += fmt::format(", {} masks compressed", plan.predicted.decodes);
+  if (plan.predicted.host_fetches > 0)
+    text += fmt::format(", {} values on the host ({})", plan.predicted.host_fetches,
+                        formatBytes(plan.predicted.host_bytes));
   return text;
 }
 
@@ -33,10 +34,13 @@ std::string planText(const Plan& plan, const Program& of) {
   return fmt::format(
       "plan by {}{} in {:.2f} s: predicted peak {} instead of {} plain; each step: {} ops "
       "recomputed{}, {:.1f} % more time",
-      plan.planner,
-      plan.note.empty() ? "" : fmt::format(" ({} was asked: {})", plan.asked, plan.note),
-      plan.plan_seconds, formatBytes(plan.predicted_peak_bytes), formatBytes(of.plain_peak_bytes),
-      plan.replays, copiesText(plan), 100 * plan.overhead_ratio);
+      plan.origin.planner,
+      plan.origin.note.empty()
+          ? ""
+          : fmt::format(" ({} was asked: {})", plan.origin.asked, plan.origin.note),
+      plan.origin.plan_seconds, formatBytes(plan.predicted.peak_bytes),
+      formatBytes(of.plain.peak_bytes), plan.predicted.replays, copiesText(plan),
+      100 * plan.predicted.overhead_ratio);
 }
 
 // Does the schedule run none again but the trace's rerunnable ops?
@@ -96,16 +100,18 @@ bool StepPlanning::wants(const Held& held, const scheduler::Trace& trace) {
     const bool foresees =
         run().steps >= kStepsForOutlook && run().programs.size() <= kPlannedAtOnce;
     const bool tells = trace.group_size > 1 && run().steps >= 2;
-    if (known.asked || !(foresees || tells)) return false;
-    return known.asked = true;
+    if (known.planning.asked || !(foresees || tells)) return false;
+    return known.planning.asked = true;
   }
   if (waitsForSearch(held, known)) return false;
-  const bool first_plan_is_old = known.from_first_step && run().steps >= 3;
-  if (known.asked && !known.replan && !known.unpolished && !first_plan_is_old) return false;
+  const bool first_plan_is_old = known.planning.from_first_step && run().steps >= 3;
+  if (known.planning.asked && !known.planning.replan && !known.planning.unpolished &&
+      !first_plan_is_old)
+    return false;
   // Where shapes change with each step a plan is of use only for what comes back.
   if (run().programs.size() > kPlannedAtOnce && known.steps < 2) return false;
-  known.replan = known.unpolished = known.awaits_search = false;
-  known.asked = true;
+  known.planning.replan = known.planning.unpolished = known.planning.awaits_search = false;
+  known.planning.asked = true;
   return true;
 }
 
@@ -129,7 +135,7 @@ void StepPlanning::plan(const RecordedStep& step, int budget_number) {
 // budget asks anew by itself.
 void StepPlanning::keepAsked(const Held&, std::uint64_t signature) {
   const auto known = run().programs.find(signature);
-  if (known != run().programs.end() && known->second.asked) known->second.askUncounted();
+  if (known != run().programs.end() && known->second.planning.asked) known->second.askUncounted();
 }
 
 void StepPlanning::planOnce(const RecordedStep& recorded, int budget_number) {
@@ -161,13 +167,13 @@ bool StepPlanning::notePlain(const Task& task, const scheduler::TraceGraph& grap
   // Another budget by now: so will be the plan.
   if (task.budget_number != budget_.number(held)) return false;
   Program& known = program->second;
-  known.plain_peak_bytes = plain_peak;
-  known.activation_bytes = graph.activation_bytes;
-  known.shares = std::move(shares);
-  known.from_first_step = task.step.first_step;
+  known.plain.peak_bytes = plain_peak;
+  known.plain.activation_bytes = graph.activation_bytes;
+  known.plain.shares = std::move(shares);
+  known.planning.from_first_step = task.step.first_step;
   if (plain_peak > task.cap) return true;
   known.dropPlan();
-  known.predicted_peak_bytes = plain_peak;
+  known.in_force.predicted_peak_bytes = plain_peak;
   BudgetNotices& notices = budget_.verdict().notices();
   if (!task.step.first_step) notices.noteFits(held, {plain_peak, graph.activation_bytes});
   notices.sayFits(held);
@@ -250,13 +256,13 @@ std::shared_ptr<Plan> StepPlanning::planOf(const scheduler::Trace& trace, const 
                                            double plan_seconds) const {
   const auto& [step, result, simulated] = planned;
   std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
-  plan->planner = result.planner;
-  plan->asked = run().config->planner;
-  plan->note = result.note;
-  plan->predicted_peak_bytes = simulated.peak_bytes;
-  plan->recompute_ns = simulated.recompute_ns;
-  plan->overhead_ratio = planned.overheadRatio(trace);
-  plan->plan_seconds = plan_seconds;
+  plan->origin.planner = result.planner;
+  plan->origin.asked = run().config->planning.planner;
+  plan->origin.note = result.note;
+  plan->predicted.peak_bytes = simulated.peak_bytes;
+  plan->predicted.recompute_ns = simulated.recompute_ns;
+  plan->predicted.overhead_ratio = planned.overheadRatio(trace);
+  plan->origin.plan_seconds = plan_seconds;
   plan->feasible = result.feasible;
   plan->picture = drawn(trace, step, result.schedule);
   return plan;
@@ -268,7 +274,8 @@ std::shared_ptr<Plan> StepPlanning::planOf(const scheduler::Trace& trace, const 
 void StepPlanning::putInForce(const Held&, Program& known, const std::shared_ptr<Plan>& plan,
                               std::int64_t predicted_peak_bytes, std::int64_t from_step) {
   if (plan != nullptr) {
-    if (known.plan != nullptr && plan->doesAs(*known.plan)) plan->course = known.plan->course;
+    if (known.in_force.plan != nullptr && plan->doesAs(*known.in_force.plan))
+      plan->course = known.in_force.plan->course;
     plan->trusted = known.hasCompared(*plan);
     run().metrics.expectReplays(*plan);
   }
@@ -285,7 +292,8 @@ bool StepPlanning::takesFirst(const Held& held, const scheduler::Trace& trace,
   if (program == run().programs.end() || program->second.later.plan != nullptr) return false;
   const Program& known = program->second;
   // One that could not be verified would be found again.
-  return known.first.is(known.plan) || (known.plan == nullptr && known.verifications.failed == 0);
+  return known.in_force.first.is(known.in_force.plan) ||
+         (known.in_force.plan == nullptr && known.verifications.failed == 0);
 }
 
 // Of a first plan that is in force, what it comes to in this step.
@@ -295,8 +303,9 @@ std::optional<Planned> StepPlanning::findFirst(const scheduler::Trace& trace,
   {
     const Held held = run().guard.hold();
     const auto known = run().programs.find(trace.signature);
-    if (known != run().programs.end() && known->second.first.is(known->second.plan))
-      before = known->second.first;
+    if (known != run().programs.end() &&
+        known->second.in_force.first.is(known->second.in_force.plan))
+      before = known->second.in_force.first;
   }
   if (before.any()) {
     if (auto found = PlanSearch::again(trace, graph, cap, before.made())) return found;
@@ -314,8 +323,8 @@ bool StepPlanning::publishFirst(const Task& task, const scheduler::TraceGraph& g
   const Held held = run().guard.hold();
   if (!takesFirst(held, trace, task.budget_number) || trust_.rejects(*plan)) return false;
   Program& known = run().programs[trace.signature];
-  putInForce(held, known, plan, plan->predicted_peak_bytes);
-  known.first = FirstPlan(plan, std::move(*planned));
+  putInForce(held, known, plan, plan->predicted.peak_bytes);
+  known.in_force.first = FirstPlan(plan, std::move(*planned));
   run().to_record.atLeast(3);
   debug_("at first a " + planText(*plan, known));
   return true;
@@ -334,7 +343,7 @@ void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned
   if (budget_number != budget_.number(held)) return;  // as notePlain()
   Program& known = program->second;
   // While it was made a verification step found out, or a write to the host failed.
-  if (trust_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
+  if (trust_.rejects(*plan) || (outage_.began() && plan->predicted.host_fetches > 0)) {
     known.askUncounted();
     run().to_record.atLeast(2);
     return;
@@ -342,10 +351,10 @@ void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned
   run().to_record.atLeast(3);  // whichever it is: another one may have been asked for meanwhile
   // A first plan that steps found wanting goes in any case.
   const std::shared_ptr<const Plan>& first = service_.improved(held);
-  const bool stays = first != nullptr && known.plan == first && !known.replan &&
+  const bool stays = first != nullptr && known.in_force.plan == first && !known.planning.replan &&
                      !PlanImprovement::pays(*first, *plan, known.hasCompared(*plan));
   if (stays) {
-    known.first = {};
+    known.in_force.first = {};
     return notePlanned(held, known, *first);
   }
   putInForce(held, known, plan, planned.simulated.peak_bytes, from_step);
@@ -355,15 +364,15 @@ void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned
 // No better one is searched for any more.
 void StepPlanning::notePlanned(const Held& held, Program& known, const Plan& plan) {
   budget_.verdict().notices().notePlan(held, {.feasible = plan.feasible,
-                                              .predicted_peak_bytes = plan.predicted_peak_bytes,
-                                              .host_bytes = plan.host_bytes});
+                                              .predicted_peak_bytes = plan.predicted.peak_bytes,
+                                              .host_bytes = plan.predicted.host_bytes});
   sayPlan(held, known, plan);
 }
 
 // Where each step is a program of its own such lines tell of what no step follows.
 void StepPlanning::sayPlan(const Held& held, Program& known, const Plan& plan) {
   const std::string text = planText(plan, known);
-  if (budget_.verdict().refusal().ends(held) || std::exchange(known.said_plan, true) ||
+  if (budget_.verdict().refusal().ends(held) || std::exchange(known.planning.said_plan, true) ||
       said_plans_++ >= kSaidPlans) {
     debug_(text);
   } else {
@@ -375,15 +384,16 @@ void StepPlanning::sayPlan(const Held& held, Program& known, const Plan& plan) {
 void StepPlanning::sayUnplanned(const RecordedStep& step, const std::string& why) {
   const Held held = run().guard.hold();
   const auto program = run().programs.find(step.trace->signature);
-  if (program != run().programs.end() && !step.first_step) program->second.from_first_step = false;
-  if (program == run().programs.end() || program->second.plan == nullptr)
+  if (program != run().programs.end() && !step.first_step)
+    program->second.planning.from_first_step = false;
+  if (program == run().programs.end() || program->second.in_force.plan == nullptr)
     return run().warn(fmt::format("no plan could be made, {}: {}", outage_.withoutPlan(), why));
   run().warn("no better plan could be made, the one before is followed: " + why);
   run().to_record.atLeast(3);
   Program& known = program->second;
-  if (!known.first.is(known.plan)) return;
-  known.first = {};
-  notePlanned(held, known, *known.plan);
+  if (!known.in_force.first.is(known.in_force.plan)) return;
+  known.in_force.first = {};
+  notePlanned(held, known, *known.in_force.plan);
 }
 
 // The run was too short for a search to end: its steps followed this plan all the same.
@@ -391,7 +401,7 @@ void StepPlanning::sayUnsaid(const Held& held) {
   const std::shared_ptr<const Plan> plan = shownPlan(held, budget_).plan;
   if (plan == nullptr || run().programs.active().fromStepOf(*plan) < 0) return;
   const auto known = plan != nullptr ? run().programs.find(plan->signature) : run().programs.end();
-  if (known != run().programs.end() && known->second.first.any())
+  if (known != run().programs.end() && known->second.in_force.first.any())
     sayPlan(held, known->second, *plan);
 }
 
@@ -402,12 +412,12 @@ void StepPlanning::take(const Held& held, const AskedPlan& asked) {
   if (asked.plan != nullptr && trust_.rejects(*asked.plan)) return;
   Program& known = found->second;
   putInForce(held, known, asked.plan, asked.predicted_peak_bytes);
-  known.plain_peak_bytes = asked.plain_peak_bytes;
-  known.from_first_step = asked.first_step;
-  known.replans = known.verifications.failed = 0;
-  known.replan = known.unpolished = false;
+  known.plain.peak_bytes = asked.plain_peak_bytes;
+  known.planning.from_first_step = asked.first_step;
+  known.planning.replans = known.verifications.failed = 0;
+  known.planning.replan = known.planning.unpolished = false;
   // The other ranks of its job wait for its word on the new budget: it is planned once more.
-  known.asked = asked.trace.group_size <= 1;
+  known.planning.asked = asked.trace.group_size <= 1;
 }
 
 void StepPlanning::planAllAnew(const Held& held) {
@@ -468,7 +478,8 @@ void StepPlanning::adopt(const RankJob::Decision& decision) try {
     const auto program = run().programs.find(decision.trace.signature);
     if (program == run().programs.end()) return;
     Program& known = program->second;
-    const Bytes now = known.plan ? known.plan->predicted_peak_bytes : known.plain_peak_bytes;
+    const Bytes now =
+        known.in_force.plan ? known.in_force.plan->predicted.peak_bytes : known.plain.peak_bytes;
     if (planned.simulated.peak_bytes > now) {
       known.askAgain();
       run().to_record.atLeast(2);

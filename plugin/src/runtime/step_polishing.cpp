@@ -12,9 +12,9 @@ namespace ebbtide::plugin {
 // result takes its place. Another program's may wait for minutes until planning may go on; and a
 // thread of the lowest priority may end long after its search is cut.
 bool StepPlanning::waitsForSearch(const Held& held, const Program& known) const {
-  if (known.plan == nullptr || !polishes(held)) return false;
-  if (!known.replan) return true;
-  return known.plan == service_.improved(held) && !service_.isCut();
+  if (known.in_force.plan == nullptr || !polishes(held)) return false;
+  if (!known.planning.replan) return true;
+  return known.in_force.plan == service_.improved(held) && !service_.isCut();
 }
 
 bool StepPlanning::beginPolishing(const Task& task, const scheduler::TraceGraph& graph) {
@@ -25,11 +25,11 @@ bool StepPlanning::beginPolishing(const Task& task, const scheduler::TraceGraph&
     const auto program = run().programs.find(trace.signature);
     if (program == run().programs.end() || task.budget_number != budget_.number(held)) return true;
     Program& known = program->second;
-    if (trace.group_size > 1 || !known.first.is(known.plan)) return false;
+    if (trace.group_size > 1 || !known.in_force.first.is(known.in_force.plan)) return false;
     // One at a time: this program's begins with a step that is recorded later.
-    known.unpolished = polished_.has_value();
-    if (known.unpolished) return true;
-    service_.improve(held, known.plan);
+    known.planning.unpolished = polished_.has_value();
+    if (known.planning.unpolished) return true;
+    service_.improve(held, known.in_force.plan);
   }
   try {
     polished_ = Polished{.of = task, .before = before, .used_before = service_.usedByPolishing()};
@@ -47,7 +47,7 @@ void StepPlanning::cutLate(const Held& held) {
   const auto known = run().programs.find(service_.improved(held)->signature);
   service_.cut(held);
   if (known == run().programs.end()) return;
-  if (std::exchange(known->second.awaits_search, false)) known->second.askUncounted();
+  if (std::exchange(known->second.planning.awaits_search, false)) known->second.askUncounted();
   run().to_record.atLeast(2);
 }
 
@@ -86,7 +86,8 @@ void StepPlanning::endSearch(const Held& held, int budget_number) {
   if (first == nullptr) return;
   const auto known = run().programs.find(first->signature);
   if (known == run().programs.end()) return;
-  if (known->second.plan == first || known->second.awaits_search) known->second.askUncounted();
+  if (known->second.in_force.plan == first || known->second.planning.awaits_search)
+    known->second.askUncounted();
 }
 
 }  // namespace ebbtide::plugin

@@ -27,11 +27,12 @@ void Verifications::verified(const Plan& plan, bool whole) {
   if (parts_.trust.rejects(plan)) return;  // by another step, just now: the plan is about to go
   // A better plan may have taken its place since the step began: what was compared was.
   if (whole) known.noteVerified(plan);
-  if (known.plan == nullptr) return;
+  if (known.in_force.plan == nullptr) return;
   // Another one: an op of it alone may have been rejected just now.
-  if (whole && known.hasCompared(*known.plan) && !parts_.trust.rejects(*known.plan))
-    known.plan->trusted = true;
-  if (whole || known.plan.get() != &plan) return;
+  if (whole && known.hasCompared(*known.in_force.plan) &&
+      !parts_.trust.rejects(*known.in_force.plan))
+    known.in_force.plan->trusted = true;
+  if (whole || known.in_force.plan.get() != &plan) return;
   // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
   if (++known.verifications.partial % kPartialVerifications == 0) planAnew(held, known);
 }
@@ -39,13 +40,13 @@ void Verifications::verified(const Plan& plan, bool whole) {
 // A first plan that fails says nothing of what a search finds, and takes none of its turns. Where
 // one is under way, what that finds takes its place.
 void Verifications::planAnew(const Held& held, Program& known) {
-  const bool first = known.first.is(known.plan);
+  const bool first = known.in_force.first.is(known.in_force.plan);
   const bool searched =
-      first && parts_.planning.improved(held) == known.plan && !parts_.planning.isCut();
+      first && parts_.planning.improved(held) == known.in_force.plan && !parts_.planning.isCut();
   known.dropPlan();
   ++known.verifications.failed;
   if (searched) {
-    known.awaits_search = true;
+    known.planning.awaits_search = true;
     parts_.planning.need(held);
   } else if (first) {
     known.askUncounted();
@@ -63,7 +64,7 @@ bool Verifications::keepsWithinBudget() const {
   const bool undecided = !parts_.budget.verdict().decided(held);
   const bool is_judged =
       parts_.budget.ofRank(held).isAsked() ||
-      (undecided && parts_.budget.run().config->on_infeasible == OnInfeasible::kStop);
+      (undecided && parts_.budget.run().config->planning.on_infeasible == OnInfeasible::kStop);
   return parts_.budget.bytes() && is_judged && !parts_.budget.isOpen(held) &&
          !parts_.outage.state().awaitsPlan();
 }
@@ -72,9 +73,10 @@ bool Verifications::keepsWithinBudget() const {
 void Verifications::failed(const Plan& plan, const std::string& why) {
   const Held held = guard().hold();
   const auto program = parts_.steps.programs.find(plan.signature);
-  if (program == parts_.steps.programs.end() || program->second.plan.get() != &plan) return;
+  if (program == parts_.steps.programs.end() || program->second.in_force.plan.get() != &plan)
+    return;
   planAnew(held, program->second);
-  if (!program->second.replan && !program->second.awaits_search)
+  if (!program->second.planning.replan && !program->second.planning.awaits_search)
     parts_.warn(fmt::format("no plan could be verified, {}: {}", parts_.outage.withoutPlan(), why));
 }
 

@@ -30,9 +30,9 @@ bool ReplayFindings::rejectsName(const std::string& op) const {
 }
 
 bool ReplayFindings::rejects(const Plan& plan) const {
-  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-    if (!plan.replayed[op]) continue;
-    if (rejects(plan.op_signatures[op]) || distrusts(plan.replayed_name[op])) return true;
+  for (std::size_t op = 0; op < plan.ops.replayed.size(); ++op) {
+    if (!plan.ops.replayed[op]) continue;
+    if (rejects(plan.ops.signatures[op]) || distrusts(plan.ops.replayed_name[op])) return true;
   }
   return false;
 }

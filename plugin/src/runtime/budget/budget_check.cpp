@@ -29,23 +29,24 @@ std::vector<std::int32_t> allRanks(const Config& config) {
 }  // namespace
 
 void BudgetCheck::checkRanks() {
-  if (!config_->budgets || config_->rank != 0) return;
+  if (!config_->budget.by_rank || config_->rank != 0) return;
   if (checked_ranks_.exchange(config_->world_size) == config_->world_size) return;
   const std::vector<std::int32_t> ranks = allRanks(*config_);
-  const auto unused = config_->budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
+  const auto unused = config_->budget.by_rank->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
   if (!unused.empty()) warn_(unusedText(unused, ranksText(ranks)));
 }
 
 void BudgetCheck::checkStages(const std::vector<std::int32_t>& stages) {
   if (std::exchange(checked_stages_, true)) return;
-  const auto unused = config_->budgets->forNoStageOf(stages);
+  const auto unused = config_->budget.by_rank->forNoStageOf(stages);
   if (!unused.empty()) warn_(unusedText(unused, stagesText(stages)));
 }
 
 // Without messages the stages are the ranks; the first step may be one of another kind. Where names
 // say otherwise, one rank alone knows all of them.
 void BudgetCheck::noteStep(const StepSummary& summary, std::int64_t steps) {
-  const bool asked = config_->budgets && config_->budgets->namesStages() && config_->rank == 0;
+  const bool asked =
+      config_->budget.by_rank && config_->budget.by_rank->namesStages() && config_->rank == 0;
   if (!asked || checked_stages_ || !summary.recorded) return;
   exchanges_messages_ = exchanges_messages_ || !summary.trace.messages.empty();
   const std::vector<std::int32_t> stages = scheduler::namedStages(summary.trace);

@@ -10,8 +10,8 @@ namespace ebbtide::plugin {
 namespace {
 
 std::optional<StageBudget> stageBudgetOf(const Config& config) {
-  if (!config.stage_budgets) return std::nullopt;
-  return StageBudget(*config.stage_budgets, config.rank);
+  if (!config.budget.by_stage) return std::nullopt;
+  return StageBudget(*config.budget.by_stage, config.rank);
 }
 
 // `from_step`: it holds from then on.
@@ -37,16 +37,16 @@ std::string measuredText(const MeasuredBudget& budget, const std::string& who,
 
 BudgetController::BudgetController(JudgedRun run)
     : run_(std::move(run)),
-      budget_(stageBudgetOf(*run_.config), run_.config->budget_text),
+      budget_(stageBudgetOf(*run_.config), run_.config->budget.text),
       check_(run_.config, run_.warn) {
-  if (run_.config->budget_form.isOfSteps()) measured_.want(run_.config->budget_form);
+  if (run_.config->budget.form.isOfSteps()) measured_.want(run_.config->budget.form);
 }
 
 // -----------------------------------------------------------------------------------------------
 // which rank it is
 
 void BudgetController::becomeRank(const Held&) {
-  budget_.becomeRank(stageBudgetOf(*run_.config), run_.config->budget_text);
+  budget_.becomeRank(stageBudgetOf(*run_.config), run_.config->budget.text);
 }
 
 bool BudgetController::awaitRank(const Held& held, bool awaits) {
@@ -164,7 +164,8 @@ std::optional<std::string> BudgetController::take(const Held& held) {
     run_.figures.forgetPeaks();
     return std::nullopt;
   }
-  for (auto& [signature, known] : run_.programs) known.asked = known.said_plan = false;
+  for (auto& [signature, known] : run_.programs)
+    known.planning.asked = known.planning.said_plan = false;
   const bool shrank = now.value_or(allocator::kUnlimited) < before.value_or(allocator::kUnlimited);
   if (now != before) {
     verdict_.beginAnew(held);
@@ -243,21 +244,21 @@ std::string BudgetController::inWords(const Held&, RankDiscovery::Stage stage) c
     std::string text = "budget " + formatBytes(*now);
     if (run_.trained.isElsewhere()) text += " of the GPU";
     if (budget_.isOfStage()) return text + " until its stage is known";
-    const bool is_auto = config.budget_form.kind == scheduler::BudgetForm::Kind::kAvailable;
-    if (run_.trained.isElsewhere() || !config.budget_form.isOfMemory()) return text;
+    const bool is_auto = config.budget.form.kind == scheduler::BudgetForm::Kind::kAvailable;
+    if (run_.trained.isElsewhere() || !config.budget.form.isOfMemory()) return text;
     if (config.local_size_told || stage == RankDiscovery::Stage::kKnown)
       return is_auto ? text + " (auto)" : text;
     if (stage == RankDiscovery::Stage::kAsking)
       return text + " until it is known which ranks share this machine";
     return text + (is_auto ? " (auto, as the only rank here)"
-                           : fmt::format(" ({} of what one process has)", config.budget_text));
+                           : fmt::format(" ({} of what one process has)", config.budget.text));
   }
   if (measured_.awaits() && !budget_.isOfStage())
-    return fmt::format("measuring until the bytes of {} are known", config.budget_text);
+    return fmt::format("measuring until the bytes of {} are known", config.budget.text);
   if (budget_.isOfStage()) return "measuring until its stage is known";
-  return config.gpu_budget.empty()
+  return config.budget.gpu_text.empty()
              ? "measuring, nothing is dropped"
-             : "budget of each GPU " + config.gpu_budget + ", nothing is dropped";
+             : "budget of each GPU " + config.budget.gpu_text + ", nothing is dropped";
 }
 
 }  // namespace ebbtide::plugin

@@ -78,10 +78,10 @@ void BudgetNotices::saySpills(const Held& held) {
 // that does not fit is of an earlier budget, or was refused.
 BudgetNotices::Fits BudgetNotices::largestOf(const Held&, const Fits& fits) const {
   const Program* const largest = run_.programs.largest();
-  if (largest == nullptr || largest->plain_peak_bytes <= fits.plain_peak_bytes ||
-      largest->plain_peak_bytes > run_.trained.planningCapBytes())
+  if (largest == nullptr || largest->plain.peak_bytes <= fits.plain_peak_bytes ||
+      largest->plain.peak_bytes > run_.trained.planningCapBytes())
     return fits;
-  return {largest->plain_peak_bytes, largest->activation_bytes};
+  return {largest->plain.peak_bytes, largest->plain.activation_bytes};
 }
 
 // Of a whole run: not where a step spilled or a program has a plan.

@@ -17,8 +17,8 @@ BudgetOutlook::BudgetOutlook(const BudgetController& budget, const std::atomic<b
       ends_(ends),
       search_({.planner = "greedy",
                .replay_ahead = false,
-               .planning_time = budget.run().config->planning_time * kOutlookPercent / 100,
-               .work = budget.run().config->planning_work,
+               .planning_time = budget.run().config->planning.time * kOutlookPercent / 100,
+               .work = budget.run().config->planning.work,
                .cancelled = &ends},
               debug) {}
 

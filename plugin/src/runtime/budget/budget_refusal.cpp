@@ -64,12 +64,12 @@ void BudgetRefusal::forgetNeed(const Held&) {
 
 bool BudgetRefusal::ends(const Held&) const {
   return run_.trained.budgetBytes() && floor_.tooSmall() &&
-         run_.config->on_infeasible == OnInfeasible::kStop;
+         run_.config->planning.on_infeasible == OnInfeasible::kStop;
 }
 
 void BudgetRefusal::refuse(const Held& held, Bytes base_bytes) {
   stop_.cannotFit(refusalText(base_bytes));
-  if (run_.config->on_infeasible != OnInfeasible::kStop) {
+  if (run_.config->planning.on_infeasible != OnInfeasible::kStop) {
     if (budget_.isNew(RankBudget::Message::kInfeasible)) run_.warn(overrunText());
     return;
   }

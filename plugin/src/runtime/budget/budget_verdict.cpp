@@ -91,7 +91,7 @@ void BudgetVerdict::noteFloor(const scheduler::Trace& trace, const scheduler::Tr
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
   if (takeBack(held, why)) return;
-  if (run_.config->on_infeasible != OnInfeasible::kStop) return;
+  if (run_.config->planning.on_infeasible != OnInfeasible::kStop) return;
   if (pauseAgain(held, why)) return;
   if (!same) return notices_.sayOver(held);
   floor_.endSearch(refusal_.refusedBytes(held));
@@ -130,7 +130,7 @@ void BudgetVerdict::beginStep(const Held& held, Bytes base_bytes, bool trains) {
   const std::optional<Bytes> budget = run_.trained.budgetBytes();
   if (!budget) return beginMeasuredStep(held, base_bytes, trains);
   // Nothing is recorded any more by which it could be judged.
-  if (run_.keeps_everything && run_.config->on_infeasible == OnInfeasible::kStop)
+  if (run_.keeps_everything && run_.config->planning.on_infeasible == OnInfeasible::kStop)
     return run_.trained.refuseOverrun();
   if (budget_.isOpen()) return mayGoOver(held);
   // Forward passes without a backward one (a norm that is logged) begin steps, but none that tell.
@@ -172,7 +172,8 @@ void BudgetVerdict::beginDecidedStep(const Held& held, Bytes base_bytes, bool te
   }
   grown_.update(held);
   if (grown_.isDue(held)) run_.to_record.atLeast(1);
-  const bool goes_over = run_.config->on_infeasible != OnInfeasible::kStop || budget_.isAsked();
+  const bool goes_over =
+      run_.config->planning.on_infeasible != OnInfeasible::kStop || budget_.isAsked();
   if (goes_over || refusal_.stop(held).awaits()) run_.trained.keepOverrunLimit();
 }
 
@@ -185,7 +186,7 @@ void BudgetVerdict::hold(const Held& held, Bytes base_before, Bytes base_bytes) 
   run_.trained.watchLater(run_.steps + 1, base_bytes);
   // From here on what would go over the budget fails; but one that was asked for while the run went
   // on is taken back then.
-  if (run_.config->on_infeasible == OnInfeasible::kStop && !budget_.isAsked())
+  if (run_.config->planning.on_infeasible == OnInfeasible::kStop && !budget_.isAsked())
     run_.trained.refuseOverrun();
 }
 

@@ -42,7 +42,7 @@ class DropsAllowed {
   // A GPU that is measured alone is left as PyTorch has it.
   bool mayGiveUp() const noexcept {
     return !trained_.isElsewhere() || budget_.bytes() ||
-           !budget_.run().config->written.budget.empty();
+           !budget_.run().config->budget.written.empty();
   }
 
   // What a drop costs, and in which order values are dropped.

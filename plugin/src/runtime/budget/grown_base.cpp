@@ -89,17 +89,17 @@ void GrownBase::say(const BaseGrowth::Found& growth, const scheduler::Trace& tra
 
 // In place of what nobody named.
 void GrownBase::nameKept(const BaseGrowth::Found& growth, OutOfMemory& facts) const {
-  const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
+  const Bytes rest = facts.memory.live_by_op.empty() || facts.memory.live_by_op.back().blocks > 0
                          ? 0
-                         : facts.live_by_op.back().bytes;
+                         : facts.memory.live_by_op.back().bytes;
   if (!growth.isGrowth() || rest < growth.grownBytes()) return;
   const std::string later = kept_by_.empty() ? madeLater(growth.grownBytes()) : "";
   const std::string made = !kept_by_.empty() ? ", made by " + kept_by_
                            : !later.empty()  ? ": " + later
                                              : "";
-  facts.live_by_op.back().made_by = fmt::format("kept from step to step: {} at step {}, {} now{}",
-                                                formatBytes(rest - growth.grownBytes()),
-                                                growth.from_step, formatBytes(rest), made);
+  facts.memory.live_by_op.back().made_by = fmt::format(
+      "kept from step to step: {} at step {}, {} now{}", formatBytes(rest - growth.grownBytes()),
+      growth.from_step, formatBytes(rest), made);
 }
 
 void GrownBase::addTo(const Held&, OutOfMemory& facts) const {
@@ -113,13 +113,13 @@ void GrownBase::addTo(const Held&, OutOfMemory& facts) const {
   const Bytes mean = growth->isGrowth() ? growth->perStepBytes() : 0;
   const Bytes rise = growth_.riseBytes() <= above ? growth_.riseBytes() : 0;  // else it is gone
   const Bytes needed = std::max(budgetThatFits(facts), floor_.neededBytes() + more);
-  if (needed > facts.device_total_bytes) return;  // no budget does
+  if (needed > facts.device.total_bytes) return;  // no budget does
   const auto named = [&](std::int64_t steps) {
     return run_.trained.namedBudgetBytes(needed + steps * std::max(rise, mean));
   };
-  if (named(0) > facts.device_total_bytes) return;
+  if (named(0) > facts.device.total_bytes) return;
   std::int64_t steps = std::max(rise, mean) > 0 ? GrowthAdvice::kMostSteps : 0;
-  while (named(steps) > facts.device_total_bytes) --steps;
+  while (named(steps) > facts.device.total_bytes) --steps;
   facts.growth = {.judged_step = growth->from_step,
                   .over_bytes = growth->isGrowthBy(over) ? over : 0,
                   .per_step_bytes = std::max(rise, mean),

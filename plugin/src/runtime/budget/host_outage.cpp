@@ -9,7 +9,7 @@ namespace {
 
 // On a plan that writes nothing, to its end.
 bool followed(const StepSummary& summary) {
-  return summary.trusted && !summary.off_plan && summary.plan->host_fetches == 0;
+  return summary.trusted && !summary.off_plan && summary.plan->predicted.host_fetches == 0;
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void HostOutage::warnOfUnread(std::int64_t bytes, const std::string& op) {
 bool HostOutage::take(const Held&) {
   if (!state_.take()) return false;
   run().programs.dropPlans(
-      [](const Plan& plan) { return plan.host_fetches > 0 || !plan.feasible; });
+      [](const Plan& plan) { return plan.predicted.host_fetches > 0 || !plan.feasible; });
   run().to_record.atLeast(3);
   return true;
 }
@@ -54,7 +54,8 @@ bool HostOutage::take(const Held&) {
 void HostOutage::allowOverrunFor(const Held& held, const Plan* plan) {
   const RankBudget& of_rank = budget_.ofRank(held);
   const bool may_go = of_rank.isAsked() || of_rank.isResumed();
-  if (!state_.awaitsPlan() || may_go || run().config->on_infeasible != OnInfeasible::kStop) return;
+  if (!state_.awaitsPlan() || may_go || run().config->planning.on_infeasible != OnInfeasible::kStop)
+    return;
   TrainedMemory& trained = run().trained;
   if (!trained.budgetBytes() || trained.isElsewhere()) return;
   const ProgramTable& programs = run().programs;
@@ -80,7 +81,7 @@ void HostOutage::endStep(const Held& held, const EndedStep& step) {
   if (showsNeed(step) && state_.giveUp()) {
     end(held);
     budget_.verdict().noteLeast(held,
-                                summary.plan->predicted_peak_bytes + run().trained.unplannedBytes(),
+                                summary.plan->predicted.peak_bytes + run().trained.unplannedBytes(),
                                 begun.allocated_bytes);
   } else if (state_.endStep(held_it ? SpillOutage::Step::kHeld : kept)) {
     end(held);
@@ -91,8 +92,9 @@ void HostOutage::endStep(const Held& held, const EndedStep& step) {
 bool HostOutage::showsNeed(const EndedStep& step) const {
   if (step.planning || !followed(step.summary) || step.summary.plan->feasible) return false;
   const auto known = run().programs.find(step.summary.plan->signature);
-  if (known == run().programs.end() || known->second.plan != step.summary.plan) return false;
-  return !known->second.from_first_step && !known->second.replan;
+  if (known == run().programs.end() || known->second.in_force.plan != step.summary.plan)
+    return false;
+  return !known->second.planning.from_first_step && !known->second.planning.replan;
 }
 
 // What went over the budget until now tells nothing of it.

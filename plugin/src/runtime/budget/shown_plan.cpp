@@ -7,13 +7,13 @@ ShownPlan shownPlan(const SessionGuard::Held& held, const BudgetController& budg
   const Program* const program = programs.shown();
   if (program == nullptr) return {};
   ShownPlan shown;
-  shown.plain_peak_bytes = program->plain_peak_bytes;
+  shown.plain_peak_bytes = program->plain.peak_bytes;
   // Steps keep everything: none follows it.
   if (budget.run().keeps_everything || budget.paused()) return shown;
   // Of a run that is refused the search, which could tell whether there is a plan, did not end.
   const bool refused = budget.verdict().refusal().stop(held).raised();
-  if (program->plan == nullptr || (refused && program->first.any())) return shown;
-  shown.plan = program->plan;
+  if (program->in_force.plan == nullptr || (refused && program->in_force.first.any())) return shown;
+  shown.plan = program->in_force.plan;
   shown.active_from_step = programs.active().fromStepOf(*shown.plan);
   return shown;
 }

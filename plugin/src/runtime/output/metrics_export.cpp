@@ -42,7 +42,7 @@ MetricsExport::MetricsExport(const CurrentConfig& config, const std::string& tor
       warn_(std::move(warn)),
       debug_(std::move(debug)),
       series_(labelsOf(*config)) {
-  noteBudget(config->budget_bytes);
+  noteBudget(config->budget.bytes);
   series_.setBuild(kVersion, torch_version);
 }
 
@@ -104,7 +104,7 @@ void MetricsExport::noteStep(const Held& held, const Step& step) {
   series_.raiseTo(Counter::kReclaims, static_cast<double>(memory.reclaims));
   noteViolations(memory.budget_violations);
   series_.set(Gauge::kPredictedPeakBytes,
-              unlessZero(step.plan != nullptr ? step.plan->predicted_peak_bytes : 0));
+              unlessZero(step.plan != nullptr ? step.plan->predicted.peak_bytes : 0));
   noteShown(held, step.shown);
   series_.addStep(step.seconds);
   series_.set(Gauge::kLastStepTimestamp, unixSeconds());
@@ -118,8 +118,8 @@ void MetricsExport::noteViolations(std::int64_t violations) {
 void MetricsExport::noteShown(const Held&, const std::shared_ptr<const Plan>& shown) {
   if (shown == exported_plan_) return;
   exported_plan_ = shown;
-  series_.setPlan(shown ? shown->planner : "", shown && shown->feasible);
-  series_.set(Gauge::kOverheadRatio, shown ? shown->overhead_ratio : 0);
+  series_.setPlan(shown ? shown->origin.planner : "", shown && shown->feasible);
+  series_.set(Gauge::kOverheadRatio, shown ? shown->predicted.overhead_ratio : 0);
 }
 
 // No step has it yet.
@@ -135,7 +135,7 @@ void MetricsExport::expectReplays(const Plan& plan) {
 
 void MetricsExport::openFile() {
   file_.reset();
-  if (!config_->text_file_path.empty()) file_.emplace(config_->text_file_path);
+  if (!config_->files.text_file.empty()) file_.emplace(config_->files.text_file);
 }
 
 MetricsExport::Time MetricsExport::nextFile() const {
@@ -153,7 +153,7 @@ void MetricsExport::writeFile(bool ends) try {
   const auto problem = file_->write(series_.render(), std::chrono::steady_clock::now());
   if (!problem) return;
   warn_(fmt::format("the series are not written to the file of EBBTIDE_TEXTFILE: {}: {}",
-                    scheduler::shownText(config_->text_file_path, scheduler::kMostOfPath),
+                    scheduler::shownText(config_->files.text_file, scheduler::kMostOfPath),
                     *problem));
 } catch (const std::exception& error) {
   debug_(std::string("the series could not be written: ") + error.what());

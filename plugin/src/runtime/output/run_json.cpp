@@ -15,18 +15,18 @@ constexpr std::size_t kTimelinePoints = 2000;
 
 json planSummary(const Plan* plan, std::int64_t active_from_step) {
   if (plan == nullptr) return nullptr;
-  return {{"planner", plan->planner},
-          {"asked", plan->asked},
-          {"note", plan->note.empty() ? json() : json(plan->note)},
-          {"predicted_peak_bytes", plan->predicted_peak_bytes},
-          {"overhead_ratio", plan->overhead_ratio},
-          {"recomputed_ops", plan->replays},
-          {"replays_ahead", plan->replays_ahead},
-          {"decoded_values", plan->decodes},
-          {"offloaded_values", plan->host_fetches},
-          {"offloaded_bytes", plan->host_bytes},
+  return {{"planner", plan->origin.planner},
+          {"asked", plan->origin.asked},
+          {"note", plan->origin.note.empty() ? json() : json(plan->origin.note)},
+          {"predicted_peak_bytes", plan->predicted.peak_bytes},
+          {"overhead_ratio", plan->predicted.overhead_ratio},
+          {"recomputed_ops", plan->predicted.replays},
+          {"replays_ahead", plan->predicted.replays_ahead},
+          {"decoded_values", plan->predicted.decodes},
+          {"offloaded_values", plan->predicted.host_fetches},
+          {"offloaded_bytes", plan->predicted.host_bytes},
           {"active_from_step", active_from_step < 0 ? json() : json(active_from_step)},
-          {"plan_seconds", plan->plan_seconds}};
+          {"plan_seconds", plan->origin.plan_seconds}};
 }
 
 json timelineJson(const RunFigures::Timeline& timeline) {

@@ -41,7 +41,7 @@ void JobClient::begin(const Here& here) {
     return open ? open(group) : nullptr;
   };
   std::function<void(const std::vector<std::int32_t>&)> see_stages;
-  if (config_->budgets && config_->budgets->namesStages())
+  if (config_->budget.by_rank && config_->budget.by_rank->namesStages())
     see_stages = [this](const auto& stages) { process_.seeStages(stages); };
   job_.emplace(
       identity,
@@ -64,7 +64,7 @@ RankPlanning::Limits JobClient::limits(std::int64_t cap_bytes,
                                        bool asks_stages) const {
   return {.cap_bytes = cap_bytes,
           .planning_time = kCurveTime,
-          .planner = config_->planner,
+          .planner = config_->planning.planner,
           .asks_stages = asks_stages,
           .budget_bytes = budget_bytes,
           .cancelled = &ends_};

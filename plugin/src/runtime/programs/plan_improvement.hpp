@@ -19,7 +19,7 @@ struct PlanImprovement {
   static bool pays(const Plan& first, const Plan& better, bool compared) {
     if (!first.feasible) return true;
     if (!better.feasible) return false;
-    const double gain = first.overhead_ratio - better.overhead_ratio;
+    const double gain = first.predicted.overhead_ratio - better.predicted.overhead_ratio;
     return gain >= (compared ? kLeastComparedGain : kLeastGain);
   }
 };

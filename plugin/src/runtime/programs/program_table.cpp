@@ -32,23 +32,23 @@ std::shared_ptr<const Plan> ProgramTable::planFor(std::uint64_t first_op_signatu
     if (better || signature == expected) found = &known;
     if (signature == expected) break;
   }
-  return found != nullptr ? found->plan : nullptr;
+  return found != nullptr ? found->in_force.plan : nullptr;
 }
 
 bool ProgramTable::anyPlan() const {
   return std::any_of(programs_.begin(), programs_.end(),
-                     [](const auto& program) { return program.second.plan != nullptr; });
+                     [](const auto& program) { return program.second.in_force.plan != nullptr; });
 }
 
 bool ProgramTable::anyWasPlanned() const {
   return std::any_of(programs_.begin(), programs_.end(),
-                     [](const auto& program) { return program.second.plans_made > 0; });
+                     [](const auto& program) { return program.second.planning.plans_made > 0; });
 }
 
 bool ProgramTable::dropPlans(const std::function<bool(const Plan&)>& does) {
   bool any = false;
   for (auto& [signature, known] : programs_) {
-    const bool now = known.plan && does(*known.plan);
+    const bool now = known.in_force.plan && does(*known.in_force.plan);
     if (!now && !(known.later.plan && does(*known.later.plan))) continue;
     if (now) known.dropPlan();
     known.later.plan = nullptr;
@@ -108,7 +108,8 @@ void ProgramTable::noteActive(const StepSummary& summary, std::int64_t step,
   // Where a program has a plan, a step without it is no end of the plan's course: it had begun
   // before, or ran beside one that follows it.
   const auto known = programs_.find(ran);
-  const bool has_plan = ran != 0 ? known != programs_.end() && known->second.plan : anyPlan();
+  const bool has_plan =
+      ran != 0 ? known != programs_.end() && known->second.in_force.plan : anyPlan();
   if (has_plan && !keeps_everything) return;
   active_.noteProgram(ran != 0 ? ran : main(), nullptr, step);
 }
@@ -127,7 +128,7 @@ const Program* ProgramTable::current() const {
 // A run may have a new program in each step. Most of these are never planned, and stay unknown.
 ProgramTable::Programs::const_iterator ProgramTable::mostRun(const Planned& takes) const {
   std::tuple<bool, std::int64_t> most;
-  const auto known = [](const Program& program) { return program.plain_peak_bytes > 0; };
+  const auto known = [](const Program& program) { return program.plain.peak_bytes > 0; };
   for (const auto& [signature, program] : programs_) {
     if (takes(signature)) most = std::max(most, std::tuple(known(program), program.steps));
   }
@@ -137,7 +138,7 @@ ProgramTable::Programs::const_iterator ProgramTable::mostRun(const Planned& take
     const Program& program = it->second;
     const bool often = 100 * program.steps >= kAsOftenPercent * most_steps;
     if (!often || known(program) != any_known || !takes(it->first)) continue;
-    if (found == programs_.end() || program.plain_peak_bytes > found->second.plain_peak_bytes)
+    if (found == programs_.end() || program.plain.peak_bytes > found->second.plain.peak_bytes)
       found = it;
   }
   return found;
@@ -158,7 +159,7 @@ std::uint64_t ProgramTable::shown(const Planned& planned) const {
 const Program* ProgramTable::shown() const {
   const auto found = programs_.find(shown([this](std::uint64_t signature) {
     const auto known = programs_.find(signature);
-    return known != programs_.end() && known->second.plan != nullptr;
+    return known != programs_.end() && known->second.in_force.plan != nullptr;
   }));
   return found != programs_.end() ? &found->second : nullptr;
 }
@@ -166,7 +167,7 @@ const Program* ProgramTable::shown() const {
 const Program* ProgramTable::largest() const {
   const auto largest =
       std::max_element(programs_.begin(), programs_.end(), [](const auto& a, const auto& b) {
-        return a.second.plain_peak_bytes < b.second.plain_peak_bytes;
+        return a.second.plain.peak_bytes < b.second.plain.peak_bytes;
       });
   return largest != programs_.end() ? &largest->second : nullptr;
 }

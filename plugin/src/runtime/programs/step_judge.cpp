@@ -22,7 +22,7 @@ std::size_t unpackedUses(const scheduler::Trace& trace) {
 
 std::size_t unpackedUses(const Plan& plan) {
   return static_cast<std::size_t>(
-      std::count_if(plan.events_of_use.begin(), plan.events_of_use.end(),
+      std::count_if(plan.uses.events.begin(), plan.uses.events.end(),
                     [](const auto& events) { return !events.empty(); }));
 }
 
@@ -39,7 +39,7 @@ bool ranMoreBackward(const StepSummary& summary) {
 }
 
 bool missed(const JudgedStep& step, const Plan& plan) {
-  const double predicted = static_cast<double>(plan.predicted_peak_bytes);
+  const double predicted = static_cast<double>(plan.predicted.peak_bytes);
   const double error =
       (static_cast<double>(step.memory.allocated_peak_bytes) - predicted) / predicted;
   // What a step that waited was planned beside, steps without a plan, is smaller by now.
@@ -52,9 +52,10 @@ void judgePlan(const JudgedStep& step, const Program* program, StepVerdict& verd
   verdict.peak_bytes = step.memory.allocated_peak_bytes;
   verdict.plan_again = plan.feasible && (missed(step, plan) || verdict.spills);
   // The file's pages no longer fit into memory, say: computing again may be quicker now.
-  verdict.offloads_slowly = step.done.offload_ns > kSlowOffload * plan.host_ns + kSlowOffloadNs;
+  verdict.offloads_slowly =
+      step.done.offload_ns > kSlowOffload * plan.predicted.host_ns + kSlowOffloadNs;
   if (verdict.offloads_slowly && program != nullptr &&
-      program->slow_offloads + 1 == StepVerdict::kSlowOffloads)
+      program->in_force.slow_offloads + 1 == StepVerdict::kSlowOffloads)
     verdict.plan_again = true;
 }
 
@@ -68,7 +69,8 @@ StepVerdict verdictOn(const JudgedStep& step, const Program* program, bool plann
   if (ranMoreBackward(summary)) verdict.plan_again = true;
   const bool no_plan = summary.plan == nullptr || (summary.recorded && summary.off_plan);
   verdict.spills_unplanned = verdict.spills && no_plan && !planning;
-  const bool fitted = program != nullptr && program->asked && program->plan == nullptr;
+  const bool fitted =
+      program != nullptr && program->planning.asked && program->in_force.plan == nullptr;
   if (verdict.spills_unplanned && fitted) verdict.plan_again = true;
   return verdict;
 }

@@ -199,7 +199,7 @@ std::string RankDiscovery::serve(bool may_wait) {
   for (int more = may_come ? kHandOverTries : 0;; --more) {
     serve_problem_.clear();
     const bool last_try = ends_ || more <= 0 || steady_clock::now() >= latest;
-    auto [endpoint, problem] = process_.serve(last_try && !config_->port_is_given);
+    auto [endpoint, problem] = process_.serve(last_try && !config_->server.port_is_given);
     serve_problem_ = std::move(problem);
     if (serve_problem_.empty() || last_try) return std::move(endpoint);
     std::this_thread::sleep_for(kHandOverPause);

@@ -17,7 +17,7 @@ constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirs
 
 void RunFiles::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
   const std::string path =
-      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, step);
+      fmt::format("{}/trace-{}-{}.json", config_->files.trace_dir, config_->rank, step);
   metrics::WholeFile file(path, metrics::WholeFile::kAsUsual);
   file.write(scheduler::toJson(trace));
   const bool kept = file.keep();
@@ -27,17 +27,17 @@ void RunFiles::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
 }
 
 void RunFiles::writeReport(const std::string& text) {
-  metrics::WholeFile file(config_->report_path, metrics::WholeFile::kAsUsual);
+  metrics::WholeFile file(config_->files.report, metrics::WholeFile::kAsUsual);
   file.write(text);
   const bool kept = file.keep();
   if (report_lost_.exchange(!kept) || kept) return;
   warn_(fmt::format("the report could not be written to {}: {}",
-                    scheduler::shownText(config_->report_path, scheduler::kMostOfPath),
+                    scheduler::shownText(config_->files.report, scheduler::kMostOfPath),
                     file.reason()));
 }
 
 RunFiles::Time RunFiles::nextReport() const {
-  return config_->report_path.empty() ? Time::max() : report_due_;
+  return config_->files.report.empty() ? Time::max() : report_due_;
 }
 
 // A process that is killed (by the kernel, when memory is short) leaves its last report.
@@ -46,7 +46,7 @@ bool RunFiles::takesReport(bool any_step) {
   report_due_ = now + (any_step ? kReportEvery : kFirstReport);
   if (!any_step) return false;
   std::error_code error;  // a pipe and a terminal take it once, at the end
-  const auto type = std::filesystem::status(config_->report_path, error).type();
+  const auto type = std::filesystem::status(config_->files.report, error).type();
   using Type = std::filesystem::file_type;
   return type == Type::regular || type == Type::not_found;
 }
