@@ -28,3 +28,34 @@ def test_detach_begins_no_step(tmp_path: Path) -> None:
     a rank of DDP detaches its parameters before there is any batch."""
     done = run(code(STEPS), {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
     assert re.findall(r"ended (\w+): (\d)", done.output) == [("before", "3"), ("after", "4")]
+
+
+NAMESAKE = """
+import ebbtide, torch
+
+class detach(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, weight, batch):
+        ctx.save_for_backward(batch)
+        return batch @ weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.saved_tensors[0].t() @ grad, None
+
+weight = torch.nn.Parameter(torch.ones(256, 256))
+optimizer = torch.optim.SGD([weight], 0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    detach.apply(weight, torch.ones(256, 256)).sum().backward()
+    optimizer.step()
+print("ended before:", ebbtide.stats()["steps"])
+detach.apply(weight, torch.ones(256, 256))
+print("ended after:", ebbtide.stats()["steps"])
+"""
+
+
+def test_a_function_of_that_name_begins_one(tmp_path: Path) -> None:
+    """What it saves belongs to the new step, not to the one that its update has ended."""
+    done = run(code(NAMESAKE), {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
+    assert re.findall(r"ended (\w+): (\d)", done.output) == [("before", "3"), ("after", "4")]

@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -33,6 +35,21 @@ class ConfigTest : public testing::Test {
   }
   std::vector<std::string> names_;
 };
+
+// Its tables of variables have one row for each, and no other.
+TEST_F(ConfigTest, VariablesAreThoseOfTheDocumentation) {
+  std::ifstream page(std::string(EBBTIDE_DOCS) + "/configuration.md");
+  ASSERT_TRUE(page);
+  const std::string row = "| `EBBTIDE";
+  std::multiset<std::string> listed;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with(row)) continue;
+    const std::size_t name = row.find('E');
+    listed.insert(line.substr(name, line.find('`', name) - name));
+  }
+  const std::vector<std::string> known = knownVariables();
+  EXPECT_EQ(listed, std::multiset<std::string>(known.begin(), known.end()));
+}
 
 // It is no unknown one, which would end the run, and starts nothing by itself, as it did not.
 TEST_F(ConfigTest, AVariableOfAnEarlierVersionIsNoError) {

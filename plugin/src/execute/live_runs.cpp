@@ -26,7 +26,7 @@ c10::SmallVector<std::shared_ptr<StepRun>, 4> LiveRuns::alive() const {
 
 void LiveRuns::noteWrite(const at::Tensor& tensor, const StepRun* recording) {
   for (const auto& run : alive()) {
-    if (run.get() != recording) run->noteUnrecordedWrite(tensor);
+    if (run.get() != recording) run->recorder().noteUnrecordedWrite(tensor);
   }
 }
 

@@ -63,7 +63,6 @@ class StepRun {
   TimeSpan startTime() const {
     return step_.log || step_.keeps_op_records ? TimeSpan(step_.device.clock) : TimeSpan();
   }
-  void noteUnrecordedWrite(const at::Tensor& tensor) { recorder_.noteUnrecordedWrite(tensor); }
   void noteOtherData(const c10::TensorImpl& tensor);  // it was given other data (`p.data = …`)
   void noteDetached(const at::Tensor& tensor);        // is about to be, in place
   // Does this thread ask the device on the step's lane? What it does on another one is no part of
@@ -72,25 +71,8 @@ class StepRun {
   void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 
   // --- saved tensors
-  ValueId graphInput(const at::Tensor& tensor) {  // its present value, or a new graph input
-    return recorder_.graphInput(tensor);
-  }
-  // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
-  // `maker`: the tensor's grad_fn, nullptr where that is nobody's to ask for.
-  UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
-               const torch::autograd::Node* maker) {
-    return recorder_.addUse(value, tensor, view, by, maker);
-  }
-  // The same for the tensor's present value; kNone: its contents are not known.
-  UseId addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
-                      const torch::autograd::Node* maker) {
-    return recorder_.addUseOfKnown(tensor, view, by, maker);
-  }
-  // Between ops: the tensor's present value's, or a new graph input's.
-  UseId addUseBetweenOps(const at::Tensor& tensor, const TensorView& view,
-                         const torch::autograd::Node* maker) {
-    return recorder_.addUseBetweenOps(tensor, view, maker);
-  }
+  // Who saves what: its present values, and the uses of them.
+  ValueRecorder& recorder() noexcept { return recorder_; }
   bool isDetached(UseId use) const;  // was the tensor since, in place?
   c10::Storage restore(UseId use) { return backward_.restore(use); }  // for one unpack
   void releaseUse(UseId use) noexcept;

@@ -29,6 +29,8 @@ class ValueRecorder {
       : step_(step), retention_(retention), protection_(protection) {}
 
   ValueId graphInput(const at::Tensor& tensor);  // its present value, or a new graph input
+  // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
+  // `maker`: the tensor's grad_fn, nullptr where that is nobody's to ask for.
   UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
                const torch::autograd::Node* maker);
   // The same for the tensor's present value; kNone: its contents are not known.

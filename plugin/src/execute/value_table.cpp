@@ -4,10 +4,36 @@
 #include <iterator>
 #include <utility>
 
+#include "base/spares.hpp"
+
 namespace ebbtide::plugin {
 
 using scheduler::kNone;
 using EventKind = scheduler::TraceEvent::Kind;
+
+namespace {
+
+// What an ended step's table leaves to the next one's.
+Spares<AddressMap<Present>>& spareTables() {
+  constexpr std::size_t kMostPlaces = std::size_t{1} << 15;
+  static auto* const all = new Spares<AddressMap<Present>>(kMostPlaces);  // graphs may end late
+  return *all;
+}
+
+}  // namespace
+
+ValueTable::ValueTable(const RunParts& run, const TrainingDevice& device,
+                       std::shared_ptr<EventLog> log, const OpLog& ops, const Verifier& verifier,
+                       TrainedLeaves& leaves)
+    : allowed_(run.drops),
+      trained_(run.trained),
+      spills_(run.spills),
+      device_(device),
+      log_(std::move(log)),
+      ops_(ops),
+      verifier_(verifier),
+      leaves_(leaves),
+      present_(spareTables().take()) {}
 
 ValueTable::~ValueTable() {
   for (RunValue& value : values_) {
@@ -18,12 +44,6 @@ ValueTable::~ValueTable() {
     const c10::Storage freed = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
   }
   spareTables().giveBack(std::move(present_));
-}
-
-Spares<AddressMap<Present>>& ValueTable::spareTables() {
-  constexpr std::size_t kMostPlaces = std::size_t{1} << 15;
-  static auto* const all = new Spares<AddressMap<Present>>(kMostPlaces);  // graphs may end late
-  return *all;
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@
 
 #include "base/address_map.hpp"
 #include "base/chunked_list.hpp"
-#include "base/spares.hpp"
 #include "device/torch/training_device.hpp"
 #include "execute/op_log.hpp"
 #include "execute/present.hpp"
@@ -45,16 +44,7 @@ class ValueTable {
 
   // `log`: nullptr: the step is not recorded.
   ValueTable(const RunParts& run, const TrainingDevice& device, std::shared_ptr<EventLog> log,
-             const OpLog& ops, const Verifier& verifier, TrainedLeaves& leaves)
-      : allowed_(run.drops),
-        trained_(run.trained),
-        spills_(run.spills),
-        device_(device),
-        log_(std::move(log)),
-        ops_(ops),
-        verifier_(verifier),
-        leaves_(leaves),
-        present_(spareTables().take()) {}
+             const OpLog& ops, const Verifier& verifier, TrainedLeaves& leaves);
   ~ValueTable();  // gives back slots, and blocks that were guarded
   ValueTable(const ValueTable&) = delete;
   ValueTable& operator=(const ValueTable&) = delete;
@@ -135,9 +125,6 @@ class ValueTable {
   const OpLog& ops_;
   const Verifier& verifier_;
   TrainedLeaves& leaves_;
-
-  // What an ended step's table leaves to the next one's.
-  static Spares<AddressMap<Present>>& spareTables();
 
   ChunkedList<RunValue> values_;
   AddressMap<Present> present_;  // by the storage

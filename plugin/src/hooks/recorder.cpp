@@ -198,9 +198,10 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   if (info ==
       nullptr) {  // a custom Function, whose forward runs without gradients: a compiled graph
     if (elsewhere) run->noteOtherLane(call.inputs());
-    // torch tells detach() a second time, without its schema: that begins nothing.
-    if (recording && !elsewhere && !underTransform() && !isNamed(call, "detach"))
-      state.steps.open(call.inputs());
+    // torch tells detach() a second time, without its schema: that begins nothing. A custom
+    // Function of that name has a number in the graph.
+    const bool detaches = call.seqNr() < 0 && isNamed(call, "detach");
+    if (recording && !elsewhere && !underTransform() && !detaches) state.steps.open(call.inputs());
     return nullptr;
   }
   if (looksInside(*info)) return nullptr;

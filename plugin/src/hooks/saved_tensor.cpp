@@ -62,8 +62,8 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
   view_ = TensorView::of(tensor);
   const bool in_op = state.active != scheduler::kNone;
   const auto& maker = tensor.grad_fn();
-  use_ = in_op ? run_->addUseOfKnown(tensor, view_, state.active, maker.get())
-               : run_->addUseBetweenOps(tensor, view_, maker.get());
+  use_ = in_op ? run_->recorder().addUseOfKnown(tensor, view_, state.active, maker.get())
+               : run_->recorder().addUseBetweenOps(tensor, view_, maker.get());
   if (use_ == scheduler::kNone) {
     // An output of the running op, its input under a new version, or a copy of it.
     if (tensor.grad_fn()) showCopy(tensor);
@@ -86,9 +86,10 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
 
 void SavedTensor::bind(OpId by) {
   const QuietScope quiet;
-  use_ = run_->addUseOfKnown(strong_, view_, by, nullptr);
+  use_ = run_->recorder().addUseOfKnown(strong_, view_, by, nullptr);
   if (use_ == scheduler::kNone)
-    use_ = run_->addUse(run_->graphInput(strong_), strong_, view_, by, nullptr);
+    use_ =
+        run_->recorder().addUse(run_->recorder().graphInput(strong_), strong_, view_, by, nullptr);
   strong_.reset();
 }
 

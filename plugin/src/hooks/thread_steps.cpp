@@ -39,7 +39,8 @@ std::optional<c10::Device> trainedOn(c10::ArrayRef<const c10::IValue> inputs) {
 // tell.
 void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
   forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
-    if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor)) run.graphInput(tensor);
+    if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor))
+      run.recorder().graphInput(tensor);
   });
 }
 

@@ -292,7 +292,7 @@ bool StepPlanning::takesFirst(const Held& held, const scheduler::Trace& trace,
   if (program == run().programs.end() || program->second.later.plan != nullptr) return false;
   const Program& known = program->second;
   // One that could not be verified would be found again.
-  return known.in_force.first.is(known.in_force.plan) ||
+  return known.in_force.isFirst() ||
          (known.in_force.plan == nullptr && known.verifications.failed == 0);
 }
 
@@ -303,8 +303,7 @@ std::optional<Planned> StepPlanning::findFirst(const scheduler::Trace& trace,
   {
     const Held held = run().guard.hold();
     const auto known = run().programs.find(trace.signature);
-    if (known != run().programs.end() &&
-        known->second.in_force.first.is(known->second.in_force.plan))
+    if (known != run().programs.end() && known->second.in_force.isFirst())
       before = known->second.in_force.first;
   }
   if (before.any()) {
@@ -391,7 +390,7 @@ void StepPlanning::sayUnplanned(const RecordedStep& step, const std::string& why
   run().warn("no better plan could be made, the one before is followed: " + why);
   run().to_record.atLeast(3);
   Program& known = program->second;
-  if (!known.in_force.first.is(known.in_force.plan)) return;
+  if (!known.in_force.isFirst()) return;
   known.in_force.first = {};
   notePlanned(held, known, *known.in_force.plan);
 }

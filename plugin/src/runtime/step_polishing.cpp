@@ -25,7 +25,7 @@ bool StepPlanning::beginPolishing(const Task& task, const scheduler::TraceGraph&
     const auto program = run().programs.find(trace.signature);
     if (program == run().programs.end() || task.budget_number != budget_.number(held)) return true;
     Program& known = program->second;
-    if (trace.group_size > 1 || !known.in_force.first.is(known.in_force.plan)) return false;
+    if (trace.group_size > 1 || !known.in_force.isFirst()) return false;
     // One at a time: this program's begins with a step that is recorded later.
     known.planning.unpolished = polished_.has_value();
     if (known.planning.unpolished) return true;

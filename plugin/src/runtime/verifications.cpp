@@ -40,7 +40,7 @@ void Verifications::verified(const Plan& plan, bool whole) {
 // A first plan that fails says nothing of what a search finds, and takes none of its turns. Where
 // one is under way, what that finds takes its place.
 void Verifications::planAnew(const Held& held, Program& known) {
-  const bool first = known.in_force.first.is(known.in_force.plan);
+  const bool first = known.in_force.isFirst();
   const bool searched =
       first && parts_.planning.improved(held) == known.in_force.plan && !parts_.planning.isCut();
   known.dropPlan();

@@ -43,6 +43,8 @@ struct Program {
     std::int64_t predicted_peak_bytes = 0;  // by it
     std::int64_t steady_peak_bytes = 0;     // largest live bytes of a step under it, once checked
     int slow_offloads = 0;                  // steps in a row
+
+    bool isFirst() const { return first.is(plan); }
   };
   InForce in_force;
   std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
