@@ -90,8 +90,9 @@ TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
   without.memory.budget_bytes.reset();
   model.setRanks({status, without});
   auto lines = topFrame(model, {.columns = 80, .lines = 24}, false);
-  EXPECT_EQ(lines[1].text().find("peaks 6.00 GiB of budgets 8.00 GiB; 1 without one: 4.00 GiB; "),
-            0U);
+  EXPECT_EQ(
+      lines[1].text().find("peaks 6.00 GiB of budgets 8.00 GiB; 1 without a budget: 4.00 GiB; "),
+      0U);
   // 17 cells: live 4, the peak up to 9 (8.5), the others up to 13 (12.75).
   EXPECT_NE(lines[3].text().find(" ####=====----....   6.00 / 8.00 GiB "), std::string::npos)
       << lines[3].text();

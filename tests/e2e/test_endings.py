@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -184,19 +185,51 @@ def test_a_scheduler_that_ends_the_job_leaves_a_report(
         assert "ended after" in rest
 
 
-def test_a_killed_run_leaves_its_last_report(tmp_path: Path, tiny_budget: str) -> None:
-    process = started(tiny(steps=5000), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
-    report = tmp_path / "report-0.json"
+def report_of_killed(
+    program: Program, variables: dict[str, str], file: Path, tells_enough: Callable[[dict], bool]
+) -> dict:
+    """The last report of a run that is killed once it has left one that tells enough."""
+    process = started(program, variables, file.parent)
+    told: dict = {}
     try:
-        wait_for(process, "step 0")
         latest = time.monotonic() + TIMEOUT_SECONDS
-        while not report.exists() and time.monotonic() < latest:
+        while not (told and tells_enough(told)) and time.monotonic() < latest:
             time.sleep(0.1)
+            if file.exists():
+                told = json.loads(file.read_text())
     finally:
         process.kill()
         process.communicate()
-    told = json.loads(report.read_text())
+    return told
+
+
+def test_a_killed_run_leaves_its_last_report(tmp_path: Path, tiny_budget: str) -> None:
+    file = tmp_path / "report-0.json"
+    told = report_of_killed(
+        tiny(steps=5000), {"EBBTIDE_BUDGET": tiny_budget}, file, lambda told: told["steps"] > 0
+    )
     assert not told["ended"] and told["steps"] > 0
+
+
+ENDLESS_FIRST_STEP = """
+import time, torch
+
+net = torch.nn.Linear(1024, 1024)
+kept = net(torch.ones(1024, 1024))
+while True:
+    time.sleep(1)
+"""
+
+
+# Where the kernel ends it for the memory that it takes, the report has to say how much that was.
+def test_a_run_that_is_killed_in_its_first_step_leaves_a_report(tmp_path: Path) -> None:
+    file = tmp_path / "report-0.json"
+    made = 3 * 4 * MIB  # weights, batch and result
+    told = report_of_killed(
+        code(ENDLESS_FIRST_STEP), {"EBBTIDE": "1"}, file, lambda told: told["peak_bytes"] >= made
+    )
+    assert (told["ended"], told["steps"]) == (False, 0)
+    assert told["peak_bytes"] >= made
 
 
 # By torchrun, which Slurm and Kubernetes send it to, and which ends its ranks.
@@ -216,7 +249,7 @@ def test_a_scheduler_that_ends_torchrun_leaves_a_report_of_each_rank(tmp_path: P
     assert all(json.loads(one.read_text())["ended"] for one in reports)
 
 
-# 20 s lie between two reports. The file before is open until the new one has its name: each has a
+# 10 s lie between two reports. The file before is open until the new one has its name: each has a
 # number of its own.
 @pytest.mark.nightly
 def test_the_report_is_written_again_and_takes_the_place_of_the_one_before(tmp_path: Path) -> None:

@@ -308,6 +308,13 @@ def test_what_is_refused(machine: Machine) -> None:
 
 def test_every_change_over_a_socket(machine_of_its_own: Machine) -> None:
     socket = machine_of_its_own.sockets / "rank-1.sock"
+
+    def knows_its_steps() -> bool:  # until then no budget can be judged
+        status, answer = ask(socket, "POST", "/v1/budget", {"budget": 1 << 20})
+        check("POST", "/v1/budget", status, answer)
+        return status != 503
+
+    eventually(knows_its_steps, machine_of_its_own.training)
     for path, body, expected in (
         ("/v1/budget", {"budget": 1 << 20}, 409),
         ("/v1/budget", {"budget": "none"}, 200),

@@ -240,11 +240,12 @@ def test_a_second_thread_that_ends_no_step(passes: str, tmp_path: Path) -> None:
     if passes == "backward":
         return  # its turn is handed on after 32 passes; a forward pass's to the second step
     assert done.report["followed_steps"] > done.report["steps"] // 4, done.output
+    most_steps = 4 if passes == "backward_once" else 3  # its warm-up may be one of them
     for turn in range(3):
         program = Program((sys.executable, "-c", PASSES[passes]))
         paths = {"PYTHONPATH": str(Path(__file__).parent), "EBBTIDE_BUDGET": "2MiB"}
         refused = run(program, paths, tmp_path / f"refused-{turn}", out=False)
-        assert refused.status == 1 and refused.report["steps"] <= 3, refused.output
+        assert refused.status == 1 and refused.report["steps"] <= most_steps, refused.output
         # A thread that has ended no step yet is told, too.
         (named,) = set(re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\w+)", refused.output))
         again = ran(PASSES[passes], {"EBBTIDE_BUDGET": named}, tmp_path / f"named-{turn}")

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ebbtide::plugin {
@@ -56,7 +57,16 @@ TEST_F(RunFilesTest, AReportIsWrittenOnceAStepIsOver) {
   EXPECT_FALSE(files_.takesReport(/*any_step=*/false));
   const RunFiles::Time first = files_.nextReport();
   EXPECT_TRUE(files_.takesReport(/*any_step=*/true));
-  EXPECT_GT(files_.nextReport(), first);  // 20 s then, 1 s before
+  EXPECT_GT(files_.nextReport(), first);  // 10 s then, 1 s before
+}
+
+// Each second it is asked whether the step is over; every fifth time one is written.
+TEST_F(RunFilesTest, AFirstStepThatLastsLeavesOneToo) {
+  reportTo((folder_ / "report.json").string());
+  EXPECT_FALSE(files_.takesReport(/*any_step=*/false));
+  std::this_thread::sleep_until(files_.nextReport());  // 1 s
+  EXPECT_TRUE(files_.takesReport(/*any_step=*/false));
+  EXPECT_FALSE(files_.takesReport(/*any_step=*/false));
 }
 
 // A reader takes the first one for all there is.

@@ -106,6 +106,8 @@ TEST(RunSummary, WithoutABudgetNamesTwo) {
                                "smallest: 109MiB");
   run.half = {};
   EXPECT_EQ(describe(run), begin + ". The smallest budget: EBBTIDE_BUDGET=109MiB");
+  run.half = {.budget_bytes = 109 * kMib - 1, .overhead_ratio = 0.04};  // 109 MiB, rounded up
+  EXPECT_EQ(describe(run), begin + ". The smallest budget: EBBTIDE_BUDGET=109MiB");
 }
 
 // Of a GPU: 3,140 + 690 = 3,830, so the run that went over was judged since.

@@ -30,7 +30,9 @@ struct Arguments {
 };
 
 std::string whyNoStep(const RecordedRun& run) {
-  if (!run.reports.empty()) {
+  const bool ended = std::all_of(run.reports.begin(), run.reports.end(),
+                                 [](const RunReport& report) { return report.ended; });
+  if (!run.reports.empty() && ended) {
     return "no training step was seen, so nothing can be told: no backward pass ran. A step is "
            "seen where parameters that require gradients are used, and a backward pass follows";
   }

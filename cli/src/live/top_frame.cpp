@@ -241,7 +241,7 @@ void addTotals(FrameLine& line, const Summary& sum, const std::string& slowest) 
                                       inBytes(sum.budget_bytes))});
   }
   if (sum.without_budget > 0) {
-    line.parts.push_back({fmt::format("{} without one: {}; ", sum.without_budget,
+    line.parts.push_back({fmt::format("{} without a budget: {}; ", sum.without_budget,
                                       inBytes(sum.peak_bytes - sum.limited_bytes))});
   }
   if (sum.violations > 0) {

@@ -136,6 +136,7 @@ RunReport readRunReport(const std::string& path) {
   report.steps.total_seconds = numberAt(*tree, {"step_seconds", "total"});
   report.totals.recompute_seconds = numberAt(*tree, {"recompute_seconds"});
   report.pass_through = at(*tree, {"pass_through"}) == true;
+  report.ended = at(*tree, {"ended"}) != false;
   report.plan = planOf(*tree);
   report.steps.first_planned = integerAt(*tree, {"first_planned_step"});
   report.timeline.live = timelineOf(*tree, "live_bytes");

@@ -71,6 +71,7 @@ struct RunReport {
   int rank = 0;
   std::int64_t world_size = 1;
   bool pass_through = false;
+  bool ended = true;  // false: the process was killed, or ended by os._exit()
   std::optional<Plan> plan;
   Budget budget;
   Peaks peaks;

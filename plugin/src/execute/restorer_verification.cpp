@@ -29,7 +29,7 @@ void Restorer::endVerification(const std::exception& error) {
           rejected.push_back({ops_[reader].info->name, ops_[reader].known_signature});
       }
     }
-    trust_.reject(rejected, messageOf(error));
+    trust_.reject(rejected, reasonOf(error));
   } else {
     verifications_.failed(*follower_.plan(), messageOf(error));
   }

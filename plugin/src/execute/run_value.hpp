@@ -132,6 +132,7 @@ class RunValue : public BornValue,
   BlockWatch block_watch_;
   OpId overwritten_by_ = scheduler::kNone;
   std::uint64_t touched_;
+  const c10::StorageImpl* restored_in_ = nullptr;  // an address, no reference
 };
 
 }  // namespace ebbtide::plugin

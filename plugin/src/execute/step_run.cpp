@@ -31,8 +31,9 @@ void StepRun::noteDetached(const at::Tensor& tensor) {
   const torch::autograd::Node* const maker = tensor.grad_fn().get();
   if (maker == nullptr || !tensor.has_storage()) return;
   const StepLock::Held lock(step_.lock);
-  const RunValue* const value = step_.values.lastIn(lock, tensor);
-  if (value != nullptr) step_.saved.noteDetached(value->uses(), {maker, tensor.output_nr()});
+  const Present* const found = step_.values.presentIn(lock, tensor);
+  if (found == nullptr) return;
+  step_.saved.noteDetached(step_.values[found->value].uses(), {maker, tensor.output_nr()});
 }
 
 // What the step knows of reaches another lane: that one may still read or write it when the step

@@ -131,6 +131,17 @@ void ValueRecorder::noteUnseenWrite(const StepLock::Freeing& lock, ValueId id,
   values_.noteShared(lock, id);
 }
 
+void ValueRecorder::noteRestored(UseId use, const c10::Storage& storage,
+                                 const c10::VariableVersion& version) {
+  if (!version.enabled()) return;
+  const StepLock::Freeing lock(lock_);
+  const ValueId id = values_.latest(lock, saved_.valueOf(use));
+  if (id == kNone) return;
+  values_.noteRestored(
+      lock, id, storage,
+      {WeakVersion(version), static_cast<std::uint32_t>(version.current_version())});
+}
+
 void ValueRecorder::noteUnrecordedWrite(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   ValueId id = kNone;

@@ -39,6 +39,8 @@ class ValueRecorder {
   // Between ops: its present value's, or a new graph input's.
   UseId addUseBetweenOps(const at::Tensor& tensor, const TensorView& view,
                          const torch::autograd::Node* maker);
+  // Where a backward pass may save it again: what the use was unpacked as, by its own counter.
+  void noteRestored(UseId use, const c10::Storage& storage, const c10::VariableVersion& version);
   void noteUnrecordedWrite(const at::Tensor& tensor);
 
   // --- of an op that runs

@@ -62,11 +62,6 @@ Present* ValueTable::presentIn(const Held&, const at::Tensor& tensor) {
   return found == nullptr || found->storage.expired() ? nullptr : found;
 }
 
-const RunValue* ValueTable::lastIn(const Held&, const at::Tensor& tensor) const {
-  const Present* const found = present_.find(tensor.storage().unsafeGetStorageImpl());
-  return found == nullptr ? nullptr : &values_[found->value];
-}
-
 ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId producer,
                         std::uint64_t touched) {
   const ValueId id = next();
@@ -89,6 +84,32 @@ void ValueTable::noteTrained(const Held& lock, ValueId id, const at::Tensor& ten
   const bool another_part = !values_[id].noteParameter();
   if (another_part && leaves_.knows(lock, *leaf)) return;
   leaves_.add(lock, *leaf, tensor);
+}
+
+void ValueTable::noteRestored(const Freeing& lock, ValueId id, const c10::Storage& storage,
+                              Present::Counter counter) {
+  RunValue& value = values_[id];
+  if (!value.stored.replaced()) return;
+  c10::Storage present = value.stored.storage();
+  const bool is_present = TorchStorages::same(present, storage);
+  lock.giveUp(std::move(present));
+  if (!is_present) return;
+  const c10::StorageImpl* const now = storage.unsafeGetStorageImpl();
+  const c10::StorageImpl* const before = std::exchange(value.restored_in_, now);
+  // The one before may live on with the program: what is saved of it is another value's.
+  if (before != nullptr && before != now) {
+    const Present* const old = present_.find(before);
+    if (old != nullptr && old->value == id) present_.erase(before);
+  }
+  Present* const known = present_.find(now);
+  if (known != nullptr && known->value == id && !known->storage.expired()) {
+    const auto same = [&counter](const Present::Counter& other) {
+      return other.version.identity() == counter.version.identity();
+    };
+    if (std::none_of(known->counters.begin(), known->counters.end(), same)) known->add(counter);
+    return;
+  }
+  present_.put(now, Present{weakly(storage), id, {std::move(counter)}});
 }
 
 // ---------------------------------------------------------------------------------------------

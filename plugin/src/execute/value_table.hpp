@@ -56,10 +56,13 @@ class ValueTable {
   // --- what a storage holds
   ValueId find(const Held&, const at::Tensor& tensor) const;  // kNone: contents that are not known
   Present* presentIn(const Held&, const at::Tensor& tensor);  // nullptr: nothing that is known
-  const RunValue* lastIn(const Held&, const at::Tensor& tensor) const;  // nullptr: none was
   // `producer` kNone: a graph input. `touched`: the cursor's boundary.
   ValueId add(const Held&, const at::Tensor& tensor, OpId producer, std::uint64_t touched);
   void noteTrained(const Held&, ValueId source, const at::Tensor& tensor);
+  // A tensor that counts its versions so was given the storage, for which the value's first one was
+  // replaced: what is saved of it from now on is saved of that value.
+  void noteRestored(const Freeing&, ValueId value, const c10::Storage& storage,
+                    Present::Counter counter);
 
   // --- writes
   // True: it is in use, whose uses read what is there now.

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <cstring>
 #include <optional>
@@ -250,6 +251,7 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
 }
 
 void noteBackwardNode(ThreadState& state, const char* name) {
+  if (at::GradMode::is_enabled()) state.graph_creator = autograd::get_current_graph_task_id();
   if (captures()) return;
   const bool stranger = state.steps.run() == nullptr && trainingDevice().lanes.backwardElsewhere();
   if (stranger) {

@@ -3,6 +3,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <cstring>
 #include <sstream>
@@ -18,6 +19,8 @@ namespace autograd = torch::autograd;
 
 // In the mangled names of PyTorch's own nodes (torch::autograd::generated).
 constexpr const char* kGenerated = "9generated";
+// What torch.utils.checkpoint with use_reentrant, and those that were made after it, go by.
+constexpr const char* kCheckpoint = "CheckpointFunctionBackward";
 
 SavedTensor::~SavedTensor() {
   if (run_ == nullptr) return;
@@ -30,6 +33,21 @@ SavedTensor::~SavedTensor() {
 
 namespace {
 
+bool isPyTorchsOwn(const autograd::Node& node) {
+  return std::strstr(typeid(node).name(), kGenerated) != nullptr;
+}
+
+// Of what a backward pass saves, do we take what PyTorch would keep? Of a pass that creates a
+// graph, and of a checkpoint that computes again. Elsewhere a hook may save the gradient itself:
+// AccumulateGrad takes that as `.grad` unless somebody else refers to it, as PyTorch's own saved
+// variable would (accumulate_grad.h).
+bool savesInBackward(const ThreadState& state) {
+  const int task = autograd::get_current_graph_task_id();
+  if (task >= 0 && task == state.graph_creator) return true;
+  const auto node = autograd::get_current_node();
+  return node != nullptr && !isPyTorchsOwn(*node) && node->name() == kCheckpoint;
+}
+
 // PyTorch keeps a copy of an output, which a TorchDispatchMode sees.
 void showCopy(const at::Tensor& output) {
   if (c10::impl::TorchDispatchModeTLS::any_modes_set()) output.tensor_data();
@@ -38,12 +56,15 @@ void showCopy(const at::Tensor& output) {
 }  // namespace
 
 bool SavedTensor::isToManage(const at::Tensor& tensor) {
-  const std::shared_ptr<StepRun>& run = threadState().steps.run();
+  const ThreadState& state = threadState();
+  const std::shared_ptr<StepRun>& run = state.steps.run();
   if (run == nullptr || !isPlain(tensor)) return false;
+  // Under a dispatch mode autograd saves before an op begins a step: nothing of the last one.
+  if (!inBackward() && state.steps.updated()) return false;
   const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   if (bytes < run->options().least_saved_bytes) return false;
   const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
-  return !trained_leaf && !inBackward() && run->onItsLane();
+  return !trained_leaf && (!inBackward() || savesInBackward(state)) && run->onItsLane();
 }
 
 void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
@@ -105,6 +126,8 @@ at::Tensor SavedTensor::call_unpack_hook() {
   const at::Tensor tensor = isVariable() ? looks.unseenOn(storage) : looks.on(storage);
   // The saved tensor's own counter: a backward that writes to it must be noticed by other uses.
   tensor.unsafeGetTensorImpl()->set_version_counter(version_counter_);
+  if (!given.defined() && maySaveItAgain())
+    run_->recorder().noteRestored(use_, storage, version_counter_);
   return tensor;
 }
 
@@ -112,6 +135,13 @@ at::Tensor SavedTensor::call_unpack_hook() {
 // TorchDispatchMode is not to see that.
 bool SavedTensor::isVariable() const {
   return maker_ != nullptr && c10::impl::TorchDispatchModeTLS::any_modes_set() && !isOwnOutput();
+}
+
+// The node that runs, or what it computes again with gradients.
+bool SavedTensor::maySaveItAgain() {
+  if (at::GradMode::is_enabled()) return true;
+  const auto node = autograd::get_current_node();
+  return node != nullptr && !isPyTorchsOwn(*node);
 }
 
 // What has none is given as it is: the program is to know it again.
@@ -152,7 +182,7 @@ void SavedTensor::checkDetached() const {
   if (maker_ == nullptr || !run_->isDetached(use_) || isOwnOutput()) return;
   const auto node = autograd::get_current_node();
   const autograd::Node* const reader = node.get();
-  if (reader != nullptr && std::strstr(typeid(*reader).name(), kGenerated) == nullptr) return;
+  if (reader != nullptr && !isPyTorchsOwn(*reader)) return;
   TORCH_CHECK(false,
               "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
               "This is not supported, please use out-of-place `.detach()` instead");

@@ -20,7 +20,9 @@ struct ThreadState {
   std::vector<SavedTensor*> unbound;  // saved while the active op runs: values known when it ends
   MessageWait wait;
   bool updates = false;  // inside of Optimizer.step
-  ThreadSteps steps;     // last, and so the first to end
+  // The last backward pass seen to create a graph: gradients are on as its nodes begin.
+  int graph_creator = scheduler::kNone;
+  ThreadSteps steps;  // last, and so the first to end
 };
 
 ThreadState& threadState();  // the calling thread's

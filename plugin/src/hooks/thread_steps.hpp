@@ -34,6 +34,7 @@ class ThreadSteps {
     updated_ = true;
     marks_.endStage();
   }
+  bool updated() const noexcept { return updated_; }  // and no op has begun the next step
   void endUpdate() {
     if (run_ != nullptr && run_->options().log != nullptr) run_->options().log->noteUpdated();
   }

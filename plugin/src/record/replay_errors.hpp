@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "base/message_table.hpp"
 
@@ -24,6 +25,14 @@ inline std::string messageOf(const std::exception& error) {
   const std::string text =
       torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
   return withoutCode(text.substr(0, text.find('\n')));
+}
+
+// The same as the reason in a line of ours: without our name, and without what to type.
+inline std::string reasonOf(const std::exception& error) {
+  std::string text = messageOf(error);
+  const std::string_view name = "ebbtide: ";
+  if (text.starts_with(name)) text.erase(0, name.size());
+  return text.substr(0, text.find(". EBBTIDE=1 trains without"));
 }
 
 inline bool isOutOfMemory(const std::exception& error) noexcept {

@@ -88,7 +88,10 @@ void PlanningLoop::rewriteReport() {
     const Held held = guard().hold();
     any_step = parts_.steps.ended > 0;
   }
-  if (parts_.outputs.files.takesReport(any_step)) parts_.outputs.files.writeReport(parts_.report());
+  // A data loader's worker that runs forward passes has the path of its rank's.
+  const bool of_rank = any_step || parts_.life.shows;
+  if (parts_.outputs.files.takesReport(any_step) && of_rank)
+    parts_.outputs.files.writeReport(parts_.report());
 }
 
 }  // namespace ebbtide::plugin

@@ -96,7 +96,7 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
              .rank = rank_,
              .outputs = outputs_,
              .life = life_,
-             .report = [this] { return reportText(); },
+             .report = [this] { return interimReport(); },
              .lines = lines_}) {}
 
 Session::~Session() = default;
@@ -208,6 +208,14 @@ void Session::noteBackwardInChild() noexcept try {
       "it writes no report. Fork before the first training step, or start it by spawn");
 } catch (...) {
   return;
+}
+
+std::string Session::interimReport() {
+  {
+    const Held held = mutex_.hold();
+    if (steps_.ended == 0) steps_.figures.notePeaks(trained_.memory().statistics());
+  }
+  return reportText();
 }
 
 std::string Session::reportText() const {

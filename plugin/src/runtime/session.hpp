@@ -101,6 +101,7 @@ class Session {
   void lockForFork();
   void unlockAfterFork();
   std::string reportText() const;
+  std::string interimReport();  // while it runs: a first step's peak so far, too
 
   CurrentConfig config_;
   const std::string torch_version_;

@@ -20,17 +20,17 @@ using scheduler::Bytes;
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
 constexpr int kSaidPlans = 3;  // under one budget: of more programs' plans debug lines tell
 
-std::string copiesText(const Plan& plan) {
+std::string copiesText(const Plan& plan, bool of_gpu) {
   std::string text;
   if (plan.predicted.decodes > 0)
     text += fmt::format(", {} masks compressed", plan.predicted.decodes);
   if (plan.predicted.host_fetches > 0)
-    text += fmt::format(", {} values on the host ({})", plan.predicted.host_fetches,
-                        formatBytes(plan.predicted.host_bytes));
+    text += fmt::format(", {} values on {} ({})", plan.predicted.host_fetches,
+                        of_gpu ? "the host" : "disk", formatBytes(plan.predicted.host_bytes));
   return text;
 }
 
-std::string planText(const Plan& plan, const Program& of) {
+std::string planText(const Plan& plan, const Program& of, bool of_gpu) {
   return fmt::format(
       "plan by {}{} in {:.2f} s: predicted peak {} instead of {} plain; each step: {} ops "
       "recomputed{}, {:.1f} % more time",
@@ -39,7 +39,7 @@ std::string planText(const Plan& plan, const Program& of) {
           ? ""
           : fmt::format(" ({} was asked: {})", plan.origin.asked, plan.origin.note),
       plan.origin.plan_seconds, formatBytes(plan.predicted.peak_bytes),
-      formatBytes(of.plain.peak_bytes), plan.predicted.replays, copiesText(plan),
+      formatBytes(of.plain.peak_bytes), plan.predicted.replays, copiesText(plan, of_gpu),
       100 * plan.predicted.overhead_ratio);
 }
 
@@ -325,7 +325,7 @@ bool StepPlanning::publishFirst(const Task& task, const scheduler::TraceGraph& g
   putInForce(held, known, plan, plan->predicted.peak_bytes);
   known.in_force.first = FirstPlan(plan, std::move(*planned));
   run().to_record.atLeast(3);
-  debug_("at first a " + planText(*plan, known));
+  debug_("at first a " + planText(*plan, known, run().trained.isElsewhere()));
   return true;
 } catch (const std::exception& error) {  // a search may do better
   debug_(std::string("no plan at once: ") + error.what());
@@ -370,7 +370,7 @@ void StepPlanning::notePlanned(const Held& held, Program& known, const Plan& pla
 
 // Where each step is a program of its own such lines tell of what no step follows.
 void StepPlanning::sayPlan(const Held& held, Program& known, const Plan& plan) {
-  const std::string text = planText(plan, known);
+  const std::string text = planText(plan, known, run().trained.isElsewhere());
   if (budget_.verdict().refusal().ends(held) || std::exchange(known.planning.said_plan, true) ||
       said_plans_++ >= kSaidPlans) {
     debug_(text);

@@ -84,7 +84,7 @@ std::string wantedWheel() {
 
 std::string solverFault(const std::string& what) {
   return "no solver: " + what + "; pip install " + wantedWheel() +
-         ", or name the folder that holds it with the option ortools";
+         ", or name the folder that holds it: --option ortools=FOLDER";
 }
 
 PlannerOption wheelOption() {

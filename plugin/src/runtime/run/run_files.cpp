@@ -11,7 +11,8 @@
 namespace ebbtide::plugin {
 namespace {
 
-constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
+constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 10 * kFirstReport;
+constexpr auto kWithoutStepEvery = 5 * kFirstReport;
 
 }  // namespace
 
@@ -40,11 +41,17 @@ RunFiles::Time RunFiles::nextReport() const {
   return config_->files.report.empty() ? Time::max() : report_due_;
 }
 
-// A process that is killed (by the kernel, when memory is short) leaves its last report.
+// A process that is killed (by the kernel, when memory is short) leaves its last report. A first
+// step may take minutes, and need more memory than any other.
 bool RunFiles::takesReport(bool any_step) {
   const auto now = std::chrono::steady_clock::now();
   report_due_ = now + (any_step ? kReportEvery : kFirstReport);
-  if (!any_step) return false;
+  if (!any_step) {
+    const bool first_look = without_step_due_ == Time{};
+    if (first_look) without_step_due_ = now + kFirstReport;
+    if (now < without_step_due_) return false;
+    without_step_due_ = now + kWithoutStepEvery;
+  }
   std::error_code error;  // a pipe and a terminal take it once, at the end
   const auto type = std::filesystem::status(config_->files.report, error).type();
   using Type = std::filesystem::file_type;

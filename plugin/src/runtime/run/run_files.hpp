@@ -30,7 +30,8 @@ class RunFiles {
   void writeReport(const std::string& text);
 
   Time nextReport() const;  // Time::max(): none is asked for
-  // It is due: is it written, once a step is over, to where it may be written again and again?
+  // It is due: is it written, to where it may be written again and again? Until a step is over, 1 s
+  // after the first call and then every 5 s.
   bool takesReport(bool any_step);
 
  private:
@@ -39,6 +40,7 @@ class RunFiles {
   std::atomic<bool> trace_lost_{false};  // the last one could not be written
   std::atomic<bool> report_lost_{false};
   Time report_due_{};
+  Time without_step_due_{};
 };
 
 }  // namespace ebbtide::plugin

@@ -41,7 +41,8 @@ std::string outlookText(const RunSummary& run) {
   std::string text;
   const RunSummary::Bytes now = run.peak_bytes + run.others_bytes;
   const bool of_gpu = run.others_bytes > 0;
-  if (run.half.budget_bytes > 0 && run.half.budget_bytes < now) {
+  const bool one_budget = asSetting(run.half.budget_bytes) == asSetting(run.smallest.budget_bytes);
+  if (run.half.budget_bytes > 0 && run.half.budget_bytes < now && !one_budget) {
     text += ". Half of the activations: EBBTIDE_BUDGET=" + asSetting(run.half.budget_bytes) +
             costText(run.half, of_gpu);
   }
