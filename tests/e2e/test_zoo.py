@@ -14,6 +14,7 @@ EVERY_TIME = {
     "precision_programs.autocast_bf16",
     "randomness_programs.generators",
     "memory_tool_programs.checkpoint",
+    "transform_programs.traced",
 }
 
 

@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <cstring>
 #include <optional>
@@ -200,8 +201,10 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
       nullptr) {  // a custom Function, whose forward runs without gradients: a compiled graph
     if (elsewhere) run->noteOtherLane(call.inputs());
     // torch tells detach() a second time, without its schema: that begins nothing. A custom
-    // Function of that name has a number in the graph.
-    const bool detaches = call.seqNr() < 0 && isNamed(call, "detach");
+    // Function of that name has a number in the graph. TorchScript detaches what a graph of its own
+    // reads, and nothing else tells that this begins (graph_executor.cpp).
+    const bool detaches =
+        call.seqNr() < 0 && isNamed(call, "detach") && torch::jit::currentCallstack().empty();
     if (recording && !elsewhere && !underTransform() && !detaches) state.steps.open(call.inputs());
     return nullptr;
   }
