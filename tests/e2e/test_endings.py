@@ -221,7 +221,7 @@ while True:
 """
 
 
-# Where the kernel ends it for the memory that it takes, the report has to say how much that was.
+# The kernel may end a run for its memory: the report has to say how much it took.
 def test_a_run_that_is_killed_in_its_first_step_leaves_a_report(tmp_path: Path) -> None:
     file = tmp_path / "report-0.json"
     made = 3 * 4 * MIB  # weights, batch and result

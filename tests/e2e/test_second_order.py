@@ -1,4 +1,4 @@
-"""What a backward pass saves itself is spilled, as what a forward pass saves: plain's bits."""
+"""Ebbtide spills what a backward pass saves, and the bits are plain's."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from processes import run, script
 from second_order import PROGRAMS
 from tiers import nightly_but
 
-# Of the peak with everything kept.
+# The budget, as a share of the peak with everything kept.
 SHARES = {
     "physics": 0.6,
     "physics_by_lbfgs": 0.75,

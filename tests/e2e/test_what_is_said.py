@@ -240,7 +240,7 @@ def test_a_second_thread_that_ends_no_step(passes: str, tmp_path: Path) -> None:
     if passes == "backward":
         return  # its turn is handed on after 32 passes; a forward pass's to the second step
     assert done.report["followed_steps"] > done.report["steps"] // 4, done.output
-    most_steps = 4 if passes == "backward_once" else 3  # its warm-up may be one of them
+    most_steps = 4 if passes == "backward_once" else 3  # the warm-up counts as a step
     for turn in range(3):
         program = Program((sys.executable, "-c", PASSES[passes]))
         paths = {"PYTHONPATH": str(Path(__file__).parent), "EBBTIDE_BUDGET": "2MiB"}

@@ -60,7 +60,7 @@ TEST_F(RunFilesTest, AReportIsWrittenOnceAStepIsOver) {
   EXPECT_GT(files_.nextReport(), first);  // 10 s then, 1 s before
 }
 
-// Each second it is asked whether the step is over; every fifth time one is written.
+// The loop asks each second whether the step is over, and writes every fifth time.
 TEST_F(RunFilesTest, AFirstStepThatLastsLeavesOneToo) {
   reportTo((folder_ / "report.json").string());
   EXPECT_FALSE(files_.takesReport(/*any_step=*/false));

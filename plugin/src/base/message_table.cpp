@@ -231,9 +231,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "exit status 2",
      "[install it](install.md) for this one, or unset the variables"},
     {"EB69", "EBBTIDE_…would write one file",
-     "a file without `{rank}` in its name is asked for by several ranks. Ranks that a launcher "
-     "tells "
-     "their number end with status 2. Else local rank 0 writes it",
+     "several ranks ask for a file without `{rank}` in its name. Ranks that a launcher tells their "
+     "number end with status 2. Else local rank 0 writes it",
      "put `{rank}` into the name"},
     {"EB70", "not started, training goes on without it: …",
      "there is no budget in this process, for the reason that follows; where another code stands "

@@ -30,7 +30,9 @@ struct Present {
     return version.enabled() ? static_cast<std::uint32_t>(version.current_version()) : 0;
   }
   const Counter* counterOf(const at::Tensor& tensor) const {
-    const void* const wanted = identityOf(tensor.unsafeGetTensorImpl()->version_counter());
+    return counterOf(identityOf(tensor.unsafeGetTensorImpl()->version_counter()));
+  }
+  const Counter* counterOf(const void* wanted) const {  // by its identity
     for (const Counter& counter : counters) {
       if (counter.version.identity() == wanted) return &counter;
     }

@@ -71,7 +71,7 @@ class StepRun {
   void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 
   // --- saved tensors
-  // Who saves what: its present values, and the uses of them.
+  // It knows the present values, and adds the uses that save them.
   ValueRecorder& recorder() noexcept { return recorder_; }
   bool isDetached(UseId use) const;  // was the tensor since, in place?
   c10::Storage restore(UseId use) { return backward_.restore(use); }  // for one unpack

@@ -39,7 +39,7 @@ class ValueRecorder {
   // Between ops: its present value's, or a new graph input's.
   UseId addUseBetweenOps(const at::Tensor& tensor, const TensorView& view,
                          const torch::autograd::Node* maker);
-  // Where a backward pass may save it again: what the use was unpacked as, by its own counter.
+  // The use was unpacked in that storage, with its own counter: a backward pass may save it again.
   void noteRestored(UseId use, const c10::Storage& storage, const c10::VariableVersion& version);
   void noteUnrecordedWrite(const at::Tensor& tensor);
 

@@ -103,10 +103,7 @@ void ValueTable::noteRestored(const Freeing& lock, ValueId id, const c10::Storag
   }
   Present* const known = present_.find(now);
   if (known != nullptr && known->value == id && !known->storage.expired()) {
-    const auto same = [&counter](const Present::Counter& other) {
-      return other.version.identity() == counter.version.identity();
-    };
-    if (std::none_of(known->counters.begin(), known->counters.end(), same)) known->add(counter);
+    if (known->counterOf(counter.version.identity()) == nullptr) known->add(counter);
     return;
   }
   present_.put(now, Present{weakly(storage), id, {std::move(counter)}});

@@ -59,8 +59,8 @@ class ValueTable {
   // `producer` kNone: a graph input. `touched`: the cursor's boundary.
   ValueId add(const Held&, const at::Tensor& tensor, OpId producer, std::uint64_t touched);
   void noteTrained(const Held&, ValueId source, const at::Tensor& tensor);
-  // A tensor that counts its versions so was given the storage, for which the value's first one was
-  // replaced: what is saved of it from now on is saved of that value.
+  // The storage replaced the value's first one, and a tensor with that counter looks at it. What is
+  // saved of the tensor is a use of the value.
   void noteRestored(const Freeing&, ValueId value, const c10::Storage& storage,
                     Present::Counter counter);
 

@@ -19,7 +19,7 @@ namespace autograd = torch::autograd;
 
 // In the mangled names of PyTorch's own nodes (torch::autograd::generated).
 constexpr const char* kGenerated = "9generated";
-// What torch.utils.checkpoint with use_reentrant, and those that were made after it, go by.
+// The name of torch.utils.checkpoint's node with use_reentrant, and of nodes that copy it.
 constexpr const char* kCheckpoint = "CheckpointFunctionBackward";
 
 SavedTensor::~SavedTensor() {
@@ -37,15 +37,22 @@ bool isPyTorchsOwn(const autograd::Node& node) {
   return std::strstr(typeid(node).name(), kGenerated) != nullptr;
 }
 
-// Of what a backward pass saves, do we take what PyTorch would keep? Of a pass that creates a
-// graph, and of a checkpoint that computes again. Elsewhere a hook may save the gradient itself:
-// AccumulateGrad takes that as `.grad` unless somebody else refers to it, as PyTorch's own saved
-// variable would (accumulate_grad.h).
+// True: we manage what the backward pass saves, as it creates a graph, or as a checkpoint computes
+// again. Elsewhere a hook may save the gradient itself. AccumulateGrad takes a gradient as `.grad`
+// unless another tensor refers to it. PyTorch's own saved variable does, and ours would not
+// (accumulate_grad.h).
 bool savesInBackward(const ThreadState& state) {
   const int task = autograd::get_current_graph_task_id();
   if (task >= 0 && task == state.graph_creator) return true;
   const auto node = autograd::get_current_node();
   return node != nullptr && !isPyTorchsOwn(*node) && node->name() == kCheckpoint;
+}
+
+// True: the node that runs may save what it unpacks, or what it computes again may.
+bool maySaveItAgain() {
+  if (at::GradMode::is_enabled()) return true;
+  const auto node = autograd::get_current_node();
+  return node != nullptr && !isPyTorchsOwn(*node);
 }
 
 // PyTorch keeps a copy of an output, which a TorchDispatchMode sees.
@@ -59,7 +66,7 @@ bool SavedTensor::isToManage(const at::Tensor& tensor) {
   const ThreadState& state = threadState();
   const std::shared_ptr<StepRun>& run = state.steps.run();
   if (run == nullptr || !isPlain(tensor)) return false;
-  // Under a dispatch mode autograd saves before an op begins a step: nothing of the last one.
+  // A dispatch mode lets autograd save before an op begins the step: that is not the last step's.
   if (!inBackward() && state.steps.updated()) return false;
   const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   if (bytes < run->options().least_saved_bytes) return false;
@@ -135,13 +142,6 @@ at::Tensor SavedTensor::call_unpack_hook() {
 // TorchDispatchMode is not to see that.
 bool SavedTensor::isVariable() const {
   return maker_ != nullptr && c10::impl::TorchDispatchModeTLS::any_modes_set() && !isOwnOutput();
-}
-
-// The node that runs, or what it computes again with gradients.
-bool SavedTensor::maySaveItAgain() {
-  if (at::GradMode::is_enabled()) return true;
-  const auto node = autograd::get_current_node();
-  return node != nullptr && !isPyTorchsOwn(*node);
 }
 
 // What has none is given as it is: the program is to know it again.

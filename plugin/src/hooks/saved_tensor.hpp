@@ -48,7 +48,6 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   void bind(OpId by);
 
  private:
-  static bool maySaveItAgain();
   at::Tensor otherData() const;
   at::Tensor savedItself(const c10::Storage& storage) const;
   bool isVariable() const;

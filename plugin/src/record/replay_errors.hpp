@@ -27,7 +27,7 @@ inline std::string messageOf(const std::exception& error) {
   return withoutCode(text.substr(0, text.find('\n')));
 }
 
-// The same as the reason in a line of ours: without our name, and without what to type.
+// The message as the reason within our own line: without our name, and without what to type.
 inline std::string reasonOf(const std::exception& error) {
   std::string text = messageOf(error);
   const std::string_view name = "ebbtide: ";

@@ -30,8 +30,8 @@ class RunFiles {
   void writeReport(const std::string& text);
 
   Time nextReport() const;  // Time::max(): none is asked for
-  // It is due: is it written, to where it may be written again and again? Until a step is over, 1 s
-  // after the first call and then every 5 s.
+  // The report is due. True: write it; its file may be written again and again. Before a step is
+  // over it is true 1 s after the first call, then every 5 s.
   bool takesReport(bool any_step);
 
  private:
