@@ -8,7 +8,7 @@ lightning     the first process starts the second; LOCAL_RANK, NODE_RANK, WORLD_
 late          mp.spawn; there is no process group until steps have been trained and a socket is open
 deepspeed     by its launcher, which has set all variables
 fork_trained  the parent trains a step before it forks a child that trains
-srun, open_mpi, mpich  two processes that have no process group: variables alone tell the rank
+torchrun, srun, open_mpi, mpich  two processes that have no process group: variables tell the rank
 alone         one process, which starts no other one
 """
 
@@ -29,6 +29,7 @@ from torch import nn
 
 RANKS = 2
 VARIABLES = {  # rank, local rank, world size, ranks on the machine
+    "torchrun": ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     "srun": (
         "SLURM_PROCID",
         "SLURM_LOCALID",

@@ -168,6 +168,33 @@ def hooked(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
         yield net, loss
 
 
+def hooked_in_another_mode(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
+    """As hooked(), after a hook of a node before that has left gradients on."""
+    net = nn.Linear(512, 512)
+    rows, kept = torch.randn(ROWS, 512), []
+
+    def leave_gradients_on(gradient: Tensor) -> None:
+        torch.set_grad_enabled(True)
+
+    def save(gradient: Tensor) -> None:
+        with torch.enable_grad():
+            kept.append((gradient * net.weight).sum())
+
+    net.bias.register_hook(leave_gradients_on)
+    net.weight.register_hook(save)
+    for _ in range(steps):
+        net.zero_grad()
+        loss = net(rows).tanh().sum()
+        loss.backward()
+        net.weight.grad.data.mul_(0.5)
+        net.zero_grad()
+        kept.pop().backward()
+        with torch.no_grad():
+            net.weight -= 1e-4 * net.weight.grad
+        kept.clear()
+        yield net, loss
+
+
 class Viewing(nn.Module):
     """Its first operation saves a part of what the checkpoint was given."""
 
@@ -202,6 +229,7 @@ PROGRAMS: dict[str, Callable[[int], Iterator[tuple[nn.Module, Tensor]]]] = {
     "reentrant": reentrant,
     "reentrant_views": reentrant_views,
     "hooked": hooked,
+    "hooked_in_another_mode": hooked_in_another_mode,
 }
 
 

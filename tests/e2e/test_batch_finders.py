@@ -57,6 +57,16 @@ def test_a_batch_that_no_base_tells_of_is_judged_by_its_own_steps(tmp_path: Path
     assert plain.results[0] == result | {"errors": []}
 
 
+def test_one_that_takes_a_tenth_off_has_as_many_sizes_as_it_needs(tmp_path: Path) -> None:
+    """16 MiB hold 2,880 rows or so, and 32,768 x 0.9^23 are 2,904: more than 16 errors."""
+    find = ("find", "--normed", "--tenth", "--rows", "32768")
+    done = run(script(PROGRAM, *find), {"EBBTIDE_BUDGET": "14MiB"}, tmp_path)
+    result = done.succeeded(over_budget=True).results[0]
+    needed = [needs(error) for error in result["errors"]]
+    assert len(needed) > 16 and needed == sorted(needed, reverse=True), done.output
+    assert 2048 <= result["rows"] < 4096, done.output
+
+
 def test_twice_as_much_does_not_train_by_its_own_start(tmp_path: Path) -> None:
     result = found(4096, tmp_path).results[0]
     assert [error["rows"] for error in result["errors"]] == [4096] and result["rows"] == 2048

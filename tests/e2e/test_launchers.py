@@ -17,7 +17,9 @@ SHARE = MACHINE_BYTES // 2 * 40 // 100  # of one of two ranks on the machine
 def two_ranks(how: str, budget: str, sockets: Path, *more: str) -> tuple[Program, dict[str, str]]:
     """One command and its variables. Its ranks write results and reports as torchrun's do."""
     base = free_port(2)
-    program = script("tests/e2e/launched_train.py", how, "--port", str(base + 1), *more)
+    itself = 1 if how != "torchrun" else 2  # other modes start the second rank themselves
+    options = ("--port", str(base + 1), *more)
+    program = script("tests/e2e/launched_train.py", how, *options, ranks=itself)
     variables = {
         "EBBTIDE_BUDGET": budget,
         "EBBTIDE_PORT": str(base),
@@ -129,7 +131,7 @@ def test_a_batch_script_of_slurm_is_one_process(tmp_path: Path) -> None:
     assert abs(done.report["budget_bytes"] - MACHINE_BYTES * 40 // 100) <= 1
 
 
-@pytest.mark.parametrize("how", ["srun", "open_mpi", "mpich"])
+@pytest.mark.parametrize("how", ["torchrun", "srun", "open_mpi", "mpich"])
 def test_a_rank_that_variables_alone_tell_has_its_budget_and_report(
     how: str, tmp_path: Path, sockets: Path
 ) -> None:

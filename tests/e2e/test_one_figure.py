@@ -185,6 +185,9 @@ def test_clients_report_and_series_show_the_same(trained: Trained) -> None:
     assert trained.told("curve")["present"]["step_seconds"] == figures.step_seconds
     (now,) = re.findall("(.*)  now, as measured", trained.said("curve"))
     assert now.endswith(figures.time)
+    eventually(lambda: trained.told("curve")["state"] == "ready", trained.process)
+    offered = [point["budget_bytes"] for point in trained.told("curve")["points"]]
+    assert offered and min(offered) >= figures.smallest_bytes, offered
 
     trained.process.communicate("\n", timeout=TIMEOUT_SECONDS)
     report = json.loads((trained.folder / "report-0.json").read_text())

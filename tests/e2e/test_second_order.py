@@ -17,10 +17,13 @@ SHARES = {
     "reentrant": 0.8,
     "reentrant_views": 0.9,
     "hooked": 1.25,  # nothing of it can go
+    "hooked_in_another_mode": 1.25,
 }
 
 
-@pytest.mark.parametrize("name", nightly_but({"penalty", "reentrant", "hooked"}, PROGRAMS))
+@pytest.mark.parametrize(
+    "name", nightly_but({"penalty", "reentrant", "hooked_in_another_mode"}, PROGRAMS)
+)
 def test_it_trains_in_a_part_of_its_peak(name: str, tmp_path: Path) -> None:
     program = script("tests/e2e/second_order.py", name)
     plain = run(program, {}, tmp_path / "plain").succeeded()

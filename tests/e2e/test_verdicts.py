@@ -118,6 +118,25 @@ for i in range(14):
     assert len(re.findall(made, done.output, re.M)) == 1, done.output
 
 
+def test_a_history_that_lbfgs_fills_is_named(tmp_path: Path) -> None:
+    """Each step adds a direction and a change of the gradient to it, of 1.5 MiB each."""
+    loop = """
+optimizer = torch.optim.LBFGS(net.parameters(), 1e-3, max_iter=1, history_size=20)
+rows = torch.randn(512, 256)
+def closure():
+    optimizer.zero_grad()
+    loss = net(rows).square().mean()
+    loss.backward()
+    return loss
+for i in range(14):
+    print("a step of", i, optimizer.step(closure).item())
+"""
+    done = trained(loop, "80MiB", tmp_path).succeeded()
+    assert len(re.findall("a step of", done.output)) == 14
+    made = "; the last step kept 3.0 MiB more, made by the optimizer's step [EB08]\n"
+    assert 1 <= done.output.count(made) == done.output.count("grown from") <= 4, done.output
+
+
 def test_copies_that_are_kept_between_steps_are_named(tmp_path: Path) -> None:
     """One of a layer's weights after each step: no operation of the step's, nor the optimizer's."""
     loop = """

@@ -89,10 +89,19 @@ class MaybeSameTest : public BudgetRefusalTest {
     refuse(held, 10 * kMib);
     return refusal_.goesOn(held, kFirstOp, 10 * kMib);
   }
-  bool isSame(const Held& held, std::uint64_t program) {
+  bool isSame(const Held& held, std::uint64_t program, std::int64_t needed_bytes = 0) {
     scheduler::Trace trace;
     trace.signature = program;
-    return refusal_.isSame(held, trace);
+    const scheduler::TraceGraph graph;
+    const scheduler::SpillingFloor floor;
+    return refusal_.isSame(held,
+                           {.trace = trace, .graph = graph, .floor = floor, .bytes = needed_bytes});
+  }
+  // A batch-size finder's next size.
+  bool tried(const Held& held, std::uint64_t refused, std::int64_t needed_bytes) {
+    const bool goes_on = goesOnAfter(held, refused);
+    EXPECT_FALSE(isSame(held, refused + 1, needed_bytes));
+    return goes_on;
   }
 };
 
@@ -139,6 +148,22 @@ TEST_F(MaybeSameTest, GoesOnSixteenTimesInARun) {
   EXPECT_TRUE(refusal_.goesOn(held, kFirstOp, 9 * kMib));
   EXPECT_FALSE(goesOnAfter(held, 18));
   EXPECT_TRUE(refusal_.goesOn(held, kOtherOp, 10 * kMib));
+}
+
+// As accelerate's finder, which takes a tenth off at each error.
+TEST_F(MaybeSameTest, WhatNeedsLessEachTimeGoesOnMoreOften) {
+  const Held held = guard_.hold();
+  floor_.noteNeed(100 * kMib, /*alone=*/true);
+  for (int i = 1; i <= 40; ++i) EXPECT_TRUE(tried(held, i, (100 - 2 * i) * kMib)) << i;
+}
+
+// Two programs in turn, the smaller of which needed as little before.
+TEST_F(MaybeSameTest, WhatNeedsNoLessThanBeforeDoesNot) {
+  const Held held = guard_.hold();
+  floor_.noteNeed(100 * kMib, /*alone=*/true);
+  EXPECT_TRUE(tried(held, 1, 40 * kMib));
+  for (std::uint64_t i = 1; i <= 16; ++i) EXPECT_TRUE(tried(held, i, 40 * kMib)) << i;
+  EXPECT_FALSE(tried(held, 17, 40 * kMib));
 }
 
 TEST_F(MaybeSameTest, AnotherBudgetEndsIt) {

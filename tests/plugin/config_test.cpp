@@ -279,6 +279,12 @@ TEST_F(ConfigTest, UnknownVariableNamesTheNearest) {
   EXPECT_EQ(problem(), "unknown variable EBBTIDE_TOKEN; did you mean EBBTIDE_TOKEN_FILE?");
 }
 
+TEST_F(ConfigTest, AnUnknownVariableIsShownOnOneLine) {
+  set("EBBTIDE_BUG\nDET", "1GiB");
+  EXPECT_EQ(problem(), "unknown variable EBBTIDE_BUG\\nDET; did you mean EBBTIDE_BUDGET?");
+  ::unsetenv("EBBTIDE_BUG\nDET");
+}
+
 TEST_F(ConfigTest, AnUnknownVariableThatIsLikeNoneListsThemAll) {
   set("EBBTIDE_BOGUS", "1");  // of five letters two are in EBBTIDE_LOG
   const std::string text = problem();

@@ -94,7 +94,7 @@ std::string memoryTable(const RunReport& report) {
                     {"before the first step", shownBytes(report.memory.base_bytes)},
                     {"activations", shownBytes(report.memory.activation_bytes)},
                     {"activations, recomputable", shownBytes(report.memory.recomputable_bytes)},
-                    {"smallest feasible budget", shownBytes(report.budget.smallest_feasible_bytes)},
+                    {"smallest budget", shownBytes(report.budget.smallest_feasible_bytes)},
                     {"budget violations", shownCount(report.budget.violations)}});
 }
 

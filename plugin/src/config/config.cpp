@@ -228,7 +228,7 @@ std::int64_t hostShareBytes(int local_world_size) {
 
 Config configFromEnvironment() {
   if (const std::string unknown = unknownVariable(); !unknown.empty()) {
-    throw std::invalid_argument(unknown);
+    throw std::invalid_argument(shownText(unknown, scheduler::kMostOfPath));
   }
   Config config;
   static_cast<RankPlace&>(config) = rankPlaceFromEnvironment();

@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "base/thread_scopes.hpp"
 #include "device/torch/training_device.hpp"
@@ -173,8 +174,18 @@ std::unique_ptr<OpScope> beginWatched(const ThreadState& state) {
   return nullptr;
 }
 
+// The engine tells a node before it calls hooks, which may leave another grad mode behind them.
+void noteGraphCreator(const at::RecordFunction& call, ThreadState& state) {
+  constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
+  if (!at::GradMode::is_enabled() || call.operator_schema() ||
+      !std::string_view(call.name()).starts_with(kNode))
+    return;
+  state.graph_creator = autograd::get_current_graph_task_id();
+}
+
 std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadState& state) {
   const bool in_backward = inBackward();
+  if (in_backward) noteGraphCreator(call, state);
   if (state.steps.mayWantMarks(in_backward) && isMessage(call)) noteMessage(call, state);
   const std::shared_ptr<StepRun>& run = state.steps.run();
   // What needs nothing of the device comes first: all other ops ask it whether it is captured.
@@ -254,7 +265,6 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
 }
 
 void noteBackwardNode(ThreadState& state, const char* name) {
-  if (at::GradMode::is_enabled()) state.graph_creator = autograd::get_current_graph_task_id();
   if (captures()) return;
   const bool stranger = state.steps.run() == nullptr && trainingDevice().lanes.backwardElsewhere();
   if (stranger) {

@@ -20,7 +20,7 @@ struct ThreadState {
   std::vector<SavedTensor*> unbound;  // saved while the active op runs: values known when it ends
   MessageWait wait;
   bool updates = false;  // inside of Optimizer.step
-  // The last backward pass seen to create a graph: gradients are on as its nodes begin.
+  // The last backward pass seen to create a graph: its engine has gradients on where a node begins.
   int graph_creator = scheduler::kNone;
   ThreadSteps steps;  // last, and so the first to end
 };

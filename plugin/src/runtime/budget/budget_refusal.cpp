@@ -162,15 +162,21 @@ bool BudgetRefusal::goesOn(const Held&, std::uint64_t first_op_signature, Bytes 
   return true;
 }
 
-bool BudgetRefusal::isSame(const Held&, const scheduler::Trace& trace) {
-  return std::exchange(may_be_same_, false) && refused_.program != 0 &&
-         trace.signature == refused_.program;
+bool BudgetRefusal::isSame(const Held&, const Need& need) {
+  if (!std::exchange(may_be_same_, false) || refused_.program == 0) return false;
+  if (need.trace.signature == refused_.program) return true;
+  const Bytes least = least_let_go_bytes_ > 0 ? least_let_go_bytes_ : refused_bytes_;
+  if (need.bytes >= least) return false;
+  least_let_go_bytes_ = need.bytes;
+  maybe_same_ = 0;
+  return false;
 }
 
 void BudgetRefusal::beginAnew(const Held&) {
   stop_.goOn();
   may_be_same_ = false;
-  refused_base_bytes_ = 0;
+  refused_base_bytes_ = least_let_go_bytes_ = 0;
+  maybe_same_ = 0;
 }
 
 }  // namespace ebbtide::plugin

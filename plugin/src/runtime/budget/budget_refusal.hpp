@@ -3,7 +3,7 @@
 //
 //   refuse() ─► the program gets an error ─► it ends
 //     └─► it goes on, by its first op with something else, or with less: goesOn()
-//           └─ maybe with the same: let go on, kMostMaybeSame times in a run
+//           └─ maybe with the same: let go on, kMostMaybeSame times in a row
 //                └─ its first whole step is the refused program's, over the budget: isSame() ─► the
 //                   same error at the next step's begin
 //
@@ -27,8 +27,9 @@ class BudgetRefusal {
   using Bytes = std::int64_t;
   using Held = SessionGuard::Held;
 
-  // Steps that begin as the refused program did, with no less, are let go on so often: more than
-  // any batch-size finder halves a batch. A program that only repeats itself ends so.
+  // Steps that begin as the refused program did, with no less, are let go on so often until one
+  // needs less than all before (a batch-size finder's next size). A program that only repeats
+  // itself ends so.
   static constexpr int kMostMaybeSame = 16;
 
   // A step, and what it needs at least.
@@ -77,7 +78,7 @@ class BudgetRefusal {
   // A step begins with that op. False: it is not let go on.
   bool goesOn(const Held&, std::uint64_t first_op_signature, Bytes base_bytes);
   // The first whole step of what was let go on is over: is it the refused program's after all?
-  bool isSame(const Held&, const scheduler::Trace& trace);
+  bool isSame(const Held&, const Need& need);
   Bytes refusedBytes(const Held&) const { return refused_bytes_; }  // that it needs
   // Another budget holds.
   void beginAnew(const Held&);
@@ -106,7 +107,8 @@ class BudgetRefusal {
   Signatures needs_most_, refused_;
   Bytes refused_bytes_ = 0, refused_base_bytes_ = 0;  // 0: nothing was refused
   bool may_be_same_ = false;                          // that goes on, until a step of it is over
-  int maybe_same_ = 0;                                // times that such was let go on
+  int maybe_same_ = 0;            // times that such was let go on, since one needed less
+  Bytes least_let_go_bytes_ = 0;  // that one of them needed; 0: none told
 };
 
 }  // namespace ebbtide::plugin

@@ -87,7 +87,7 @@ void BudgetVerdict::noteFloor(const scheduler::Trace& trace, const scheduler::Tr
   if (floor_.neededBytes() > before) refusal_.noteNeedsMost(held, trace);
   grown_.update(held);
   exportSmallest(held);
-  const bool same = refusal_.isSame(held, trace);
+  const bool same = refusal_.isSame(held, need);
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
   if (takeBack(held, why)) return;
