@@ -109,6 +109,23 @@ def sets_data_of_a_view(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def sets_data_and_lets_go(net: Scales, step: int) -> list[float]:
+    """Of saved inputs, with a history and without, that nobody else refers to in backward."""
+    x = batch() * net.main
+    for _ in range(4):
+        scale, sine = torch.ones_like(x), x.sin()
+        x = sine * scale + (sine * net.extra).cos()
+        before = scale.data
+        scale.data = scale.data * 1.5
+        scale.data = before if step % 2 else scale.data * 2
+        sine.data = torch.full_like(sine, 0.25)
+        del scale, sine
+    loss = x.pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 def switches_the_precision(net: Scales, step: int) -> list[float | str]:
     """The backward pass runs under another one; the matmul's own follows the general switch."""
     torch.backends.fp32_precision = "tf32"

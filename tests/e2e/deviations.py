@@ -157,6 +157,7 @@ from deviating_storages import (
     only_looks_in_the_main_thread,
     reads_what_was_saved_twice,
     refills_what_it_wrote_unseen,
+    sets_data_and_lets_go,
     sets_data_of_a_view,
     shrinks_before_saving,
     switches_the_precision,
@@ -279,9 +280,10 @@ VARIANTS = {
     "refills_what_it_wrote_unseen": Variant(Scales, refills_what_it_wrote_unseen, 9),
     "only_looks_in_the_main_thread": Variant(Shifted, only_looks_in_the_main_thread, 11),
     "reads_what_was_saved_twice": Variant(Scales, reads_what_was_saved_twice, 9.5, steady=6),
+    "sets_data_and_lets_go": Variant(Scales, sets_data_and_lets_go, 11),
     "sets_data_of_a_view": Variant(Scales, sets_data_of_a_view, 9.5),
     "switches_the_precision": Variant(Scales, switches_the_precision, 8),
-    "every_fourth_step_grows": Variant(Scales, every_fourth_step_grows, 12, steady=24, steps=36),
+    "every_fourth_step_grows": Variant(Scales, every_fourth_step_grows, 14, steady=24, steps=36),
     "drops_out": Variant(Scales, drops_out, 10.5, holds=True, decodes=True, steady=6),
     "writes_parts": Variant(Scales, writes_parts(lambda both: None), 12, holds=True, steady=6),
     "writes_a_part_that_was_saved": Variant(Scales, writes_parts(halves_a_corner), 12),
@@ -304,7 +306,7 @@ VARIANTS = {
     "runs_a_masked_graph_twice": Variant(Scales, runs_a_masked_graph_twice, 10.5, decodes=True),
     "shares_a_mask_between_graphs": Variant(Scales, shares_a_mask_between_graphs, 11),
     "reads_a_mask_again": Variant(Scales, reads_a_mask_again, 14, decodes=True),
-    "adds_a_mask_everywhere": Variant(Scales, adds_a_mask_everywhere, 11, steady=8),
+    "adds_a_mask_everywhere": Variant(Scales, adds_a_mask_everywhere, 13, steady=8),
     "learns_of_another_word": Variant(Scales, one_other_word, 11.5, steps=24, steady=20),
     "reads_again_after_its_last_use": Variant(
         Scales, reads_again_after_its_last_use, 15, steady=6, rejects=()

@@ -220,7 +220,9 @@ def reentrant_views(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
         yield net, loss
 
 
-PROGRAMS: dict[str, Callable[[int], Iterator[tuple[nn.Module, Tensor]]]] = {
+Programs = dict[str, Callable[[int], Iterator[tuple[nn.Module, Tensor]]]]
+
+PROGRAMS: Programs = {
     "physics": physics,
     "physics_by_lbfgs": physics_by_lbfgs,
     "penalty": penalty,
@@ -233,15 +235,15 @@ PROGRAMS: dict[str, Callable[[int], Iterator[tuple[nn.Module, Tensor]]]] = {
 }
 
 
-def main() -> None:
+def main(programs: Programs) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("program", choices=PROGRAMS)
+    parser.add_argument("program", choices=programs)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     torch.manual_seed(0)
     losses, net = [], nn.Module()
-    for trained, loss in PROGRAMS[options.program](options.steps):
+    for trained, loss in programs[options.program](options.steps):
         losses.append(loss.item().hex())
         net = trained
     sums = hashlib.sha256()
@@ -251,4 +253,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(PROGRAMS)

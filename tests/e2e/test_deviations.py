@@ -61,8 +61,6 @@ def budgeted(
     options: tuple[str, ...] = (),
 ) -> Finished:
     variables = {
-        # What greedy plans for these may not fit, and is spilled in each step.
-        **({"EBBTIDE_PLANNER": "auto"} if VARIANTS[name].steady else {}),
         "EBBTIDE_BUDGET": str(int(VARIANTS[name].budget_mib * MIB)),
         "EBBTIDE_ON_INFEASIBLE": "best-effort",  # a deviating step may need more than a planned one
         "EBBTIDE_LOG": "debug",  # a line a step

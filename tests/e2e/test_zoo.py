@@ -18,6 +18,10 @@ EVERY_TIME = {
 }
 
 
+# torch.func alone makes its gradients: no graph of the program's, and so no step.
+WITHOUT_STEPS = "transform_programs.functional_gradient"
+
+
 def training(names: list[str], ranks: int):
     return script("tests/e2e/zoo_train.py", *names, ranks=ranks)
 
@@ -31,7 +35,9 @@ def without_times(done: Finished) -> list[dict]:
 
 
 # Up to 70 s: a program is trained in stock torch, measured, and under each budget.
-@pytest.mark.parametrize("name", nightly_but(EVERY_TIME, zoo.programs()))
+@pytest.mark.parametrize(
+    "name", nightly_but(EVERY_TIME, [p for p in zoo.programs() if p != WITHOUT_STEPS])
+)
 def test_same_bits_within_the_budget(name: str, tmp_path: Path) -> None:
     program = zoo.program(name)
     baseline = measure(training([name], program.ranks), tmp_path)
@@ -56,3 +62,12 @@ def test_same_bits_within_the_budget(name: str, tmp_path: Path) -> None:
             if offload == "never":
                 planned = report["recomputed_ops"] + report["decoded_values"] > 0
                 assert program.varies or planned != bool(program.kept), done.output
+
+
+@pytest.mark.nightly
+def test_a_program_without_a_step_is_told_that_nothing_can_go(tmp_path: Path) -> None:
+    program = training([WITHOUT_STEPS], 1)
+    plain = run(program, {}, tmp_path / "plain").succeeded()
+    done = run(program, {"EBBTIDE_BUDGET": "20MiB"}, tmp_path / "budget")
+    assert done.status == 0 and without_times(done) == without_times(plain)
+    assert done.output.count("and no training step was seen: nothing was dropped") == 1, done.output

@@ -108,6 +108,9 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
         ebbtide._hint, ebbtide._stage_hint = loaded.ebbtide_step, loaded.ebbtide_stage
         ebbtide._hint.restype = ebbtide._stage_hint.restype = None
         _requests.connect(loaded)
+        from ebbtide import _checkpoints  # imports torch's, which is there by now
+
+        _checkpoints.tell(loaded)
         if os.environ.get(_FIT):
             from ebbtide import _leaving  # costs an import, and few want it
 

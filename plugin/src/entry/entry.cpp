@@ -14,6 +14,7 @@
 #include "device/gpu_presence.hpp"
 #include "hooks/cpu_allocator.hpp"
 #include "hooks/cuda_side.hpp"
+#include "hooks/hooked_tensor.hpp"
 #include "hooks/recorder.hpp"
 #include "nccl/nccl_side.hpp"
 #include "record/replay_errors.hpp"
@@ -117,6 +118,11 @@ extern "C" __attribute__((visibility("default"))) void ebbtide_step() {
 
 extern "C" __attribute__((visibility("default"))) void ebbtide_stage(int stage, int microbatch) {
   ebbtide::plugin::hintThreadStage(stage, microbatch);
+}
+
+// The code object of torch.utils.checkpoint's pack hook, of an interpreter.
+extern "C" __attribute__((visibility("default"))) void ebbtide_checkpoints_code(const void* code) {
+  ebbtide::plugin::setCheckpointsCode(code);
 }
 
 // How an interpreter ends in mid-program, for EBBTIDE_FIT.

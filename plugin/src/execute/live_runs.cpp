@@ -30,7 +30,11 @@ void LiveRuns::noteWrite(const at::Tensor& tensor, const StepRun* recording) {
   }
 }
 
-void LiveRuns::noteOtherData(const c10::TensorImpl& tensor) {
+void LiveRuns::expectOtherData(const at::Tensor& tensor) {
+  for (const auto& run : alive()) run->expectOtherData(tensor);
+}
+
+void LiveRuns::noteOtherData(const at::Tensor& tensor) {
   for (const auto& run : alive()) run->noteOtherData(tensor);
 }
 

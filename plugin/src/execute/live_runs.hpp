@@ -20,7 +20,8 @@ class LiveRuns final : public allocator::Reclaimer {
   // record itself.
   void noteWrite(const at::Tensor& tensor, const StepRun* recording = nullptr);
   // A tensor was given other data (`p.data = …`), is about to be detached in place; any thread.
-  void noteOtherData(const c10::TensorImpl& tensor);
+  void expectOtherData(const at::Tensor& tensor);
+  void noteOtherData(const at::Tensor& tensor);
   void noteDetached(const at::Tensor& tensor);
   // A node of a backward pass begins on a thread that has no step. Its step is not known, so every
   // step that has not ended notes it.

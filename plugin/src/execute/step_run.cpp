@@ -22,9 +22,23 @@ bool StepRun::outgrown() const noexcept {
   return step_.ops.outgrown() || step_.saved.count() > kMostUses;
 }
 
-void StepRun::noteOtherData(const c10::TensorImpl& tensor) {
+// A trained leaf stays, and must have no weak reference (TrainedLeaves).
+void StepRun::expectOtherData(const at::Tensor& tensor) {
+  if (!tensor.has_storage() || (tensor.is_leaf() && tensor.requires_grad())) return;
   const StepLock::Held lock(step_.lock);
-  step_.leaves.noteOtherData(lock, tensor);
+  const Present* const present = step_.values.presentIn(lock, tensor);
+  if (present != nullptr && step_.values[present->value].liveUses() > 0)
+    given_.expect(lock, tensor);
+}
+
+void StepRun::noteOtherData(const at::Tensor& tensor) {
+  at::Tensor data;  // freed after the lock
+  if (given_.any())
+    data = isPlain(tensor) ? TensorView::of(tensor).unseenOn(tensor.storage())
+                           : tensor.variable_data();
+  const StepLock::Held lock(step_.lock);
+  step_.leaves.noteOtherData(lock, *tensor.unsafeGetTensorImpl());
+  if (data.defined()) data = given_.give(lock, *tensor.unsafeGetTensorImpl(), std::move(data));
 }
 
 void StepRun::noteDetached(const at::Tensor& tensor) {
@@ -56,6 +70,12 @@ bool StepRun::isDetached(UseId use) const {
   return step_.saved.isDetached(use);
 }
 
+at::Tensor StepRun::dataGivenTo(const c10::TensorImpl* tensor) const {
+  if (!given_.any()) return {};
+  const StepLock::Held lock(step_.lock);
+  return given_.of(lock, tensor);
+}
+
 void StepRun::releaseUse(UseId use) noexcept {
   {
     const StepLock::Freeing lock(step_.lock);
@@ -66,6 +86,11 @@ void StepRun::releaseUse(UseId use) noexcept {
     retention_.endUse(lock, use);
   }
   if (step_.saved.endOne() > 0) return;
+  if (given_.any()) {
+    std::vector<GivenData::Given> unread;  // freed after the lock
+    const StepLock::Held lock(step_.lock);
+    unread = given_.takeAll(lock);
+  }
   backward_.finishLast();
   if (step_.follower.offPlan()) {
     retention_.giveUpAll();

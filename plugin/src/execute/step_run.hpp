@@ -16,6 +16,7 @@
 
 #include "execute/backward_runner.hpp"
 #include "execute/evictor.hpp"
+#include "execute/given_data.hpp"
 #include "execute/op_recorder.hpp"
 #include "execute/plan_drops.hpp"
 #include "execute/restorer.hpp"
@@ -63,8 +64,9 @@ class StepRun {
   TimeSpan startTime() const {
     return step_.log || step_.keeps_op_records ? TimeSpan(step_.device.clock) : TimeSpan();
   }
-  void noteOtherData(const c10::TensorImpl& tensor);  // it was given other data (`p.data = …`)
-  void noteDetached(const at::Tensor& tensor);        // is about to be, in place
+  void expectOtherData(const at::Tensor& tensor);  // it is about to be given other data
+  void noteOtherData(const at::Tensor& tensor);    // it was (`p.data = …`)
+  void noteDetached(const at::Tensor& tensor);     // is about to be, in place
   // Does this thread ask the device on the step's lane? What it does on another one is no part of
   // the step, and keeps everything (DropsAllowed) if it touches what the step knows or trains.
   bool onItsLane() const noexcept { return step_.device.lanes.now() == step_.lane; }
@@ -74,6 +76,8 @@ class StepRun {
   // It knows the present values, and adds the uses that save them.
   ValueRecorder& recorder() noexcept { return recorder_; }
   bool isDetached(UseId use) const;  // was the tensor since, in place?
+  // The data that a saved tensor was given since (GivenData); undefined: none.
+  at::Tensor dataGivenTo(const c10::TensorImpl* tensor) const;
   c10::Storage restore(UseId use) { return backward_.restore(use); }  // for one unpack
   void releaseUse(UseId use) noexcept;
   bool hasUses() const noexcept { return step_.saved.count() > 0; }
@@ -137,6 +141,7 @@ class StepRun {
   BackwardRunner backward_{step_, retention_, drops_, restorer_};
   Evictor evictor_{step_, retention_};
   const bool records_or_replays_;
+  GivenData given_;
 };
 
 }  // namespace ebbtide::plugin

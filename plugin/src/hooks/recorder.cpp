@@ -21,6 +21,7 @@
 #include "execute/poison_scope.hpp"
 #include "execute/step_run.hpp"
 #include "execute/traced_scope.hpp"
+#include "hooks/hooked_tensor.hpp"
 #include "hooks/known_gradients.hpp"
 #include "hooks/op_calls.hpp"
 #include "hooks/saved_tensor.hpp"
@@ -67,8 +68,8 @@ class DelegatingEngine final : public autograd::Engine {
   }
   std::unique_ptr<autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     const at::Tensor* const tensor = takeTensorToSave();
-    if (auto hooks = inner_.get_default_saved_variable_hooks())
-      return hooks;  // the user's choice wins
+    if (auto users = inner_.get_default_saved_variable_hooks())
+      return std::make_unique<HookedTensor>(std::move(users));  // the user's choice wins
     if (passThrough() || at::SavedTensorDefaultHooks::get_tls_state().is_tracing) return nullptr;
     const auto& run = threadState().steps.run();
     if (run == nullptr || !run->options().hooks || captures()) return nullptr;
@@ -265,6 +266,7 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
 }
 
 void noteBackwardNode(ThreadState& state, const char* name) {
+  state.read_stand_ins.clear();
   if (captures()) return;
   const bool stranger = state.steps.run() == nullptr && trainingDevice().lanes.backwardElsewhere();
   if (stranger) {

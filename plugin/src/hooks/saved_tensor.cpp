@@ -12,6 +12,7 @@
 
 #include "base/thread_scopes.hpp"
 #include "device/torch/training_device.hpp"
+#include "hooks/unpack_scope.hpp"
 
 namespace ebbtide::plugin {
 
@@ -50,7 +51,7 @@ bool savesInBackward(const ThreadState& state) {
 
 // True: the node that runs may save what it unpacks, or what it computes again may.
 bool maySaveItAgain() {
-  if (at::GradMode::is_enabled()) return true;
+  if (at::GradMode::is_enabled() || UnpackScope::innermost() != nullptr) return true;
   const auto node = autograd::get_current_node();
   return node != nullptr && !isPyTorchsOwn(*node);
 }
@@ -64,14 +65,19 @@ void showCopy(const at::Tensor& output) {
 
 bool SavedTensor::isToManage(const at::Tensor& tensor) {
   const ThreadState& state = threadState();
-  const std::shared_ptr<StepRun>& run = state.steps.run();
-  if (run == nullptr || !isPlain(tensor)) return false;
+  if (state.steps.run() == nullptr) return false;
   // A dispatch mode lets autograd save before an op begins the step: that is not the last step's.
-  if (!inBackward() && state.steps.updated()) return false;
+  if (inBackward() ? !savesInBackward(state) : state.steps.updated()) return false;
+  return isOfAStep(tensor);
+}
+
+bool SavedTensor::isOfAStep(const at::Tensor& tensor) {
+  const std::shared_ptr<StepRun>& run = threadState().steps.run();
+  if (run == nullptr || !isPlain(tensor)) return false;
   const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   if (bytes < run->options().least_saved_bytes) return false;
   const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
-  return !trained_leaf && (!inBackward() || savesInBackward(state)) && run->onItsLane();
+  return !trained_leaf && run->onItsLane();
 }
 
 void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
@@ -122,8 +128,10 @@ void SavedTensor::bind(OpId by) {
 }
 
 at::Tensor SavedTensor::call_unpack_hook() {
-  if (run_ != nullptr) checkDetached();
-  checkVersion();
+  if (keeper_ == Keeper::kAutograd) {
+    if (run_ != nullptr) checkDetached();
+    checkVersion();
+  }
   if (strong_.defined()) return strong_;
   const at::Tensor given = otherData();
   if (given.defined() && !isPlain(given)) return given;
@@ -154,8 +162,12 @@ at::Tensor SavedTensor::savedItself(const c10::Storage& storage) const {
 // PyTorch keeps a saved input itself, no copy of its looks: where the program gave it other data
 // since (`x.data = …`), or another part of the same, its backward reads that.
 at::Tensor SavedTensor::otherData() const {
+  if (keeper_ == Keeper::kFrame && maker_ != nullptr) return {};
   const c10::StorageImpl* const storage = storageOf(saved_);
-  if (storage == nullptr) return {};
+  if (storage == nullptr) {
+    at::Tensor given = run_->dataGivenTo(saved_._unsafe_get_target());
+    return given.defined() && !isOwnOutput() ? given : at::Tensor();
+  }
   // What is weakly referred to keeps its address: another storage has another one.
   const bool same = storage == saved_storage_._unsafe_get_target();
   if (same && view_.isOf(*saved_._unsafe_get_target())) return {};

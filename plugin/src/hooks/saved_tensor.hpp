@@ -26,9 +26,14 @@ namespace ebbtide::plugin {
 // Holds the tensor itself when its storage is not ours to release.
 class SavedTensor final : public torch::autograd::SavedVariableHooks {
  public:
+  // Who would keep it in plain PyTorch: a SavedVariable, or a checkpoint's frame, which keeps
+  // `x.detach()` of what has a history, and asks neither for a version nor for detach_().
+  enum class Keeper : std::uint8_t { kAutograd, kFrame };
+
   // For that tensor, which was found to be to manage; nullptr: none was looked at.
-  explicit SavedTensor(const at::Tensor* to_manage)
-      : to_manage_(to_manage != nullptr ? to_manage->unsafeGetTensorImpl() : nullptr) {}
+  explicit SavedTensor(const at::Tensor* to_manage, Keeper keeper = Keeper::kAutograd)
+      : keeper_(keeper),
+        to_manage_(to_manage != nullptr ? to_manage->unsafeGetTensorImpl() : nullptr) {}
   ~SavedTensor() override;
 
   void call_pack_hook(const at::Tensor& tensor) override;
@@ -41,6 +46,8 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   // Can it be dropped or spilled, by the step that the thread is in? What cannot is left with
   // PyTorch, which gives it back as it was.
   static bool isToManage(const at::Tensor& tensor);
+  // Whoever saves it: is it of a kind and size that the thread's step gives up?
+  static bool isOfAStep(const at::Tensor& tensor);
 
   // Not known when the op that runs now began.
   const at::Tensor& unbound() const { return strong_; }
@@ -56,6 +63,7 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   void checkVersion() const;
   std::string makerText() const;
 
+  const Keeper keeper_;
   std::shared_ptr<StepRun> run_;
   UseId use_ = scheduler::kNone;
   TensorView view_;

@@ -22,7 +22,8 @@ struct ThreadState {
   bool updates = false;  // inside of Optimizer.step
   // The last backward pass seen to create a graph: its engine has gradients on where a node begins.
   int graph_creator = scheduler::kNone;
-  ThreadSteps steps;  // last, and so the first to end
+  std::vector<at::Tensor> read_stand_ins;  // of the node that runs (HookedTensor)
+  ThreadSteps steps;                       // last, and so the first to end
 };
 
 ThreadState& threadState();  // the calling thread's

@@ -60,8 +60,9 @@ class WatchedHooks final : public Interface {
   }
   std::int64_t output_nr(const TensorBase& self) const override { return inner_.output_nr(self); }
   void set_data(const TensorBase& self, const TensorBase& data) const override {
+    tellRuns(self, &LiveRuns::expectOtherData);
     inner_.set_data(self, data);
-    noteOtherData(self);
+    tellRuns(self, &LiveRuns::noteOtherData);
   }
   TensorBase data(const TensorBase& self) const override { return inner_.data(self); }
   std::int64_t _version(const TensorBase& self) const override {
@@ -92,10 +93,10 @@ class WatchedHooks final : public Interface {
   }
 
  private:
-  static void noteOtherData(const TensorBase& self) {
+  static void tellRuns(const TensorBase& self, void (LiveRuns::*tell)(const at::Tensor&)) {
     if (passThrough()) return;
     try {
-      liveRuns().noteOtherData(*self.unsafeGetTensorImpl());
+      (liveRuns().*tell)(at::Tensor(self));
     } catch (const std::exception& error) {
       Session::current()->drops().disable(messageOf(error));
     }

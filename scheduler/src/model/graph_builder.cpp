@@ -114,9 +114,7 @@ class GraphBuilder {
         in_op_ = false;
         break;
       case Kind::kBackwardNode:
-        noteBackward();
-        leaveEvent();
-        beginUnreadNode();
+        beginNode(event.id);
         break;
       case Kind::kUnpack:
         unpack(event.id);
@@ -267,10 +265,37 @@ class GraphBuilder {
       push(std::move(op));
       in_event_ = true;
       unread_ = false;
+      unpacked_.clear();
     }
+    unpacked_.push_back(value);
     std::vector<OpId>& events = events_of_use_[use];
     if (events.empty() || events.back() != ops_.last()) events.push_back(ops_.last());
     if (value != kNone) ops_.read(value);
+  }
+
+  void beginNode(std::int32_t name) {
+    const bool in_region = name != kNone && static_cast<std::size_t>(name) < trace_.nodes.size() &&
+                           trace_.nodes[name] == kCheckpointNode;
+    const bool ends_event = in_event_;
+    noteBackward();
+    leaveEvent();
+    beginUnreadNode();
+    if (!in_region) {
+      ops_.addFixed(-std::exchange(region_bytes_, 0));
+    } else if (ends_event) {
+      holdForTheRegion();
+    }
+    unpacked_.clear();
+  }
+
+  // Until the node that runs it ends: a little too long.
+  void holdForTheRegion() {
+    for (const ValueId v : unpacked_) {
+      const BlockId block = v != kNone ? trace_.values[v].block : kNone;
+      if (block == kNone || !roles_.managed[block]) continue;
+      region_bytes_ += trace_.blocks[block].bytes;
+      ops_.addFixed(trace_.blocks[block].bytes);
+    }
   }
 
   // Up to the present op, or the gap behind it once that has made something.
@@ -417,6 +442,8 @@ class GraphBuilder {
   bool in_op_ = false;
   bool in_event_ = false;
   bool unread_ = true;
+  std::vector<ValueId> unpacked_;  // in the event at hand
+  Bytes region_bytes_ = 0;         // fixed: what a checkpoint's region was given (kCheckpointNode)
 };
 
 }  // namespace

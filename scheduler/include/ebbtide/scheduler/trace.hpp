@@ -19,6 +19,11 @@ namespace ebbtide::scheduler {
 using UseId = std::int32_t;    // index into Trace::use_value
 using BlockId = std::int32_t;  // index into Trace::blocks
 
+// The name of a kBackwardNode that is none: a checkpoint's region, which a node has begun to
+// compute again, saves a tensor. What that node has unpacked by then (the region's inputs) lives
+// on.
+inline constexpr const char* kCheckpointNode = "torch.utils.checkpoint";
+
 struct TraceEvent {
   enum class Kind : std::uint8_t {
     kAlloc,          // id: block
