@@ -14,8 +14,8 @@ from torch.utils.checkpoint import CheckpointError, checkpoint
 # The budget, as a share of the peak with everything kept. A Function's node reads three tensors of
 # 4 MiB at once, and makes five.
 SHARES = dict.fromkeys(PROGRAMS, 0.8) | {"own_function": 0.95}
-# Of the first two nothing is ours; of the third what is written over counts twice; new data of the
-# last one stays until the step's graph is gone.
+# The first two have nothing of ours. What the third writes over counts twice. New data of the last
+# one stays until the step's graph is gone.
 GOES_OVER = {"other_hooks", "watched", "in_place", "other_data"}
 
 

@@ -1,7 +1,7 @@
 // GivenData: what saved inputs look at since the program gave them other data (`x.data = …`).
-// PyTorch keeps a saved input itself, so its backward reads that data even where the program has
-// let go of the tensor since. Here it is kept by an alias without a history, until no saved tensor
-// of the step is left. Includes torch.
+// PyTorch keeps a saved input itself, so its backward reads that data, too, if the program has let
+// go of the tensor since. An alias without a history keeps it here, until no saved tensor of the
+// step is left. Includes torch.
 //
 // Thread rule: takes the step's lock, but for any().
 #pragma once

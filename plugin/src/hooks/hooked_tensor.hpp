@@ -1,7 +1,6 @@
 // HookedTensor: a saved tensor that hooks of the program's keep (torch.autograd.graph's
-// saved_tensors_hooks), as autograd sees it. Where the hook is a checkpoint's, which only looks at
-// sizes, it is given a stand-in, so that what a region computes again can be spilled. Includes
-// torch.
+// saved_tensors_hooks), as autograd sees it. A checkpoint's hook, which only looks at sizes, is
+// given a stand-in, so that what a region computes again can be spilled. Includes torch.
 //
 // Thread rule: as SavedTensor. No lock of ours is held while the program's hooks run.
 #pragma once
@@ -33,7 +32,7 @@ class HookedTensor final : public torch::autograd::SavedVariableHooks {
 };
 
 // The code object of the pack hook with which torch.utils.checkpoint computes a region again; it
-// must live as long as the process. Where none is set, as in C++ programs, no hook is that one.
+// must live as long as the process. C++ programs set none, and have no such hook.
 void setCheckpointsCode(const void* code) noexcept;
 
 }  // namespace ebbtide::plugin

@@ -46,7 +46,7 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   // Can it be dropped or spilled, by the step that the thread is in? What cannot is left with
   // PyTorch, which gives it back as it was.
   static bool isToManage(const at::Tensor& tensor);
-  // Whoever saves it: is it of a kind and size that the thread's step gives up?
+  // Does the thread's step give up tensors of its kind and size, whoever saves it?
   static bool isOfAStep(const at::Tensor& tensor);
 
   // Not known when the op that runs now began.

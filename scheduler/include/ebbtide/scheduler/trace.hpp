@@ -19,9 +19,8 @@ namespace ebbtide::scheduler {
 using UseId = std::int32_t;    // index into Trace::use_value
 using BlockId = std::int32_t;  // index into Trace::blocks
 
-// The name of a kBackwardNode that is none: a checkpoint's region, which a node has begun to
-// compute again, saves a tensor. What that node has unpacked by then (the region's inputs) lives
-// on.
+// A kBackwardNode of this name is no node. A node computes a checkpoint's region again, and the
+// region saves a tensor. What the node has unpacked by then (the region's inputs) lives on.
 inline constexpr const char* kCheckpointNode = "torch.utils.checkpoint";
 
 struct TraceEvent {
