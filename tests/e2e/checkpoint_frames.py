@@ -149,6 +149,7 @@ class OtherData(Block):
         high.data = high.data * 0.5
         mask = torch.ones_like(high)
         scaled = sine * mask
+        mask.add_(0.5)
         mask.data = mask.data * 1.5
         return x + self.down(scaled * mask)
 

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import ebbtide
@@ -108,13 +109,14 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
         ebbtide._hint, ebbtide._stage_hint = loaded.ebbtide_step, loaded.ebbtide_stage
         ebbtide._hint.restype = ebbtide._stage_hint.restype = None
         _requests.connect(loaded)
-        from ebbtide import _checkpoints  # imports torch's, which is there by now
-
-        _checkpoints.tell(loaded)
         if os.environ.get(_FIT):
             from ebbtide import _leaving  # costs an import, and few want it
 
             _leaving.leave_with(loaded)
+        with suppress(Exception):  # without it checkpoints are left to torch
+            from ebbtide import _checkpoints  # imports torch's, which is there by now
+
+            _checkpoints.tell(loaded)
     return problem.decode(errors="replace") if problem else None
 
 

@@ -3,7 +3,7 @@
 With ``use_reentrant=False`` a region of the forward pass runs again in the backward pass, under a
 pair of hooks. Its pack hook only looks at a tensor's shape, type and device, and puts it into a
 dictionary. So the plugin may give it a stand-in without memory. Hooks of others may read what they
-are given: they are told apart by the code that they run (torch/utils/checkpoint.py,
+are given: the code that a hook runs tells them apart (torch/utils/checkpoint.py,
 _recomputation_hook).
 """
 

@@ -23,12 +23,15 @@ class GivenData {
     at::Tensor data;    // undefined: as it was
   };
 
-  // A tensor whose contents are saved is about to be given other data.
+  // A tensor that may be saved is about to be given other data.
   void expect(const StepLock::Held&, const at::Tensor& tensor);
+  bool expects(const StepLock::Held&, const c10::TensorImpl* tensor) const {
+    return find(tensor) != nullptr;
+  }
   // It has been. `data` looks at it. Does nothing where that was not expected. Returns what is to
   // be freed once the lock is released.
   at::Tensor give(const StepLock::Held&, const c10::TensorImpl& tensor, at::Tensor data);
-  // Undefined: it has the data that it had. Not to be followed: the tensor may be gone.
+  // Undefined: it has the data that it had. `tensor` is not followed, as it may be gone.
   at::Tensor of(const StepLock::Held&, const c10::TensorImpl* tensor) const;
   std::vector<Given> takeAll(const StepLock::Held&);  // to be freed once the lock is released
   bool any() const noexcept { return any_.load(std::memory_order_relaxed); }

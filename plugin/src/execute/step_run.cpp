@@ -22,23 +22,25 @@ bool StepRun::outgrown() const noexcept {
   return step_.ops.outgrown() || step_.saved.count() > kMostUses;
 }
 
-// A trained leaf stays, and must have no weak reference (TrainedLeaves).
+// Whatever is known of its storage: an unseen write may have ended that. A trained leaf stays, and
+// must have no weak reference (TrainedLeaves).
 void StepRun::expectOtherData(const at::Tensor& tensor) {
-  if (!tensor.has_storage() || (tensor.is_leaf() && tensor.requires_grad())) return;
+  if (liveUses() == 0 || !isPlain(tensor) || (tensor.is_leaf() && tensor.requires_grad())) return;
   const StepLock::Held lock(step_.lock);
-  const Present* const present = step_.values.presentIn(lock, tensor);
-  if (present != nullptr && step_.values[present->value].liveUses() > 0)
-    given_.expect(lock, tensor);
+  given_.expect(lock, tensor);
 }
 
 void StepRun::noteOtherData(const at::Tensor& tensor) {
-  at::Tensor data;  // freed after the lock
-  if (given_.any())
-    data = isPlain(tensor) ? TensorView::of(tensor).unseenOn(tensor.storage())
-                           : tensor.variable_data();
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  {
+    const StepLock::Held lock(step_.lock);
+    step_.leaves.noteOtherData(lock, *impl);
+    if (!given_.expects(lock, impl)) return;
+  }
+  at::Tensor data =
+      isPlain(tensor) ? TensorView::of(tensor).unseenOn(tensor.storage()) : tensor.variable_data();
   const StepLock::Held lock(step_.lock);
-  step_.leaves.noteOtherData(lock, *tensor.unsafeGetTensorImpl());
-  if (data.defined()) data = given_.give(lock, *tensor.unsafeGetTensorImpl(), std::move(data));
+  data = given_.give(lock, *impl, std::move(data));  // the old one is freed after the lock
 }
 
 void StepRun::noteDetached(const at::Tensor& tensor) {

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/scheduler/trace.hpp"
@@ -87,7 +88,7 @@ bool mayStandIn(const at::Tensor& tensor) {
 // Lets go of them when the pass is over, or fails.
 struct EndsWithThePass {
   EndsWithThePass() = default;
-  ~EndsWithThePass() { threadState().read_stand_ins.clear(); }
+  ~EndsWithThePass() { letGoOfReadStandIns(); }
   EndsWithThePass(const EndsWithThePass&) = delete;
   EndsWithThePass& operator=(const EndsWithThePass&) = delete;
 };
@@ -99,13 +100,17 @@ void keepUntilTheNodeEnds(at::Tensor&& stand_in) {
   std::vector<at::Tensor>& kept = threadState().read_stand_ins;
   if (kept.empty()) {
     const auto ends = std::make_shared<EndsWithThePass>();
-    torch::autograd::Engine::get_default_engine().queue_callback(
-        [ends] { threadState().read_stand_ins.clear(); });
+    torch::autograd::Engine::get_default_engine().queue_callback([ends] { letGoOfReadStandIns(); });
   }
   kept.push_back(std::move(stand_in));
 }
 
 }  // namespace
+
+// Freeing one may run code of the program's.
+void letGoOfReadStandIns() {
+  const std::vector<at::Tensor> ended = std::exchange(threadState().read_stand_ins, {});
+}
 
 void setCheckpointsCode(const void* code) noexcept {
   checkpoints_code.store(code, std::memory_order_release);

@@ -31,6 +31,9 @@ class HookedTensor final : public torch::autograd::SavedVariableHooks {
   bool stands_in_ = false;
 };
 
+// The calling thread's node has ended: stand-ins that it has read end with it.
+void letGoOfReadStandIns();
+
 // The code object of the pack hook with which torch.utils.checkpoint computes a region again; it
 // must live as long as the process. C++ programs set none, and have no such hook.
 void setCheckpointsCode(const void* code) noexcept;

@@ -266,7 +266,7 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
 }
 
 void noteBackwardNode(ThreadState& state, const char* name) {
-  state.read_stand_ins.clear();
+  if (!state.read_stand_ins.empty()) letGoOfReadStandIns();
   if (captures()) return;
   const bool stranger = state.steps.run() == nullptr && trainingDevice().lanes.backwardElsewhere();
   if (stranger) {

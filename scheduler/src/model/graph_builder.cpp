@@ -216,6 +216,7 @@ class GraphBuilder {
     if (id != next_op_)
       throw std::invalid_argument("trace: ops out of order at op " + std::to_string(id));
     ++next_op_;
+    endRegion();
     if (in_event_ && late_inputs_.awaits()) {  // of a kept graph: nothing was released since
       leaveEvent();
       addAwaited();
@@ -281,19 +282,26 @@ class GraphBuilder {
     leaveEvent();
     beginUnreadNode();
     if (!in_region) {
-      ops_.addFixed(-std::exchange(region_bytes_, 0));
+      endRegion();
     } else if (ends_event) {
       holdForTheRegion();
     }
     unpacked_.clear();
   }
 
+  void endRegion() {
+    for (const BlockId block : region_blocks_) ops_.addFixed(-trace_.blocks[block].bytes);
+    region_blocks_.clear();
+  }
+
   // Until the node that runs it ends: a little too long.
   void holdForTheRegion() {
     for (const ValueId v : unpacked_) {
       const BlockId block = v != kNone ? trace_.values[v].block : kNone;
-      if (block == kNone || !roles_.managed[block]) continue;
-      region_bytes_ += trace_.blocks[block].bytes;
+      const bool known =
+          std::find(region_blocks_.begin(), region_blocks_.end(), block) != region_blocks_.end();
+      if (block == kNone || known || !roles_.managed[block]) continue;
+      region_blocks_.push_back(block);
       ops_.addFixed(trace_.blocks[block].bytes);
     }
   }
@@ -442,8 +450,8 @@ class GraphBuilder {
   bool in_op_ = false;
   bool in_event_ = false;
   bool unread_ = true;
-  std::vector<ValueId> unpacked_;  // in the event at hand
-  Bytes region_bytes_ = 0;         // fixed: what a checkpoint's region was given (kCheckpointNode)
+  std::vector<ValueId> unpacked_;       // in the event at hand
+  std::vector<BlockId> region_blocks_;  // fixed: what a checkpoint's region was given
 };
 
 }  // namespace
