@@ -22,7 +22,7 @@ def again(region: Region, x: Tensor) -> Tensor:
 
 
 class Net(nn.Module):
-    """Blocks of which each is a region: about six saved tensors, two of them of 4 MiB."""
+    """Each block is a region. It saves about six tensors, and two have 4 MiB each."""
 
     def __init__(self, block: Callable[[], nn.Module] = Block) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def twice(steps: int) -> Steps:
 
 
 def in_part(steps: int) -> Steps:
-    """A pass that reads the last region alone, and then one that reads all of them."""
+    """The first pass reads the last region alone. The second pass reads all regions."""
 
     def backward(net: nn.Module, loss: Tensor) -> None:
         last = list(net.blocks[-1].parameters())

@@ -145,8 +145,11 @@ def reentrant(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
         yield net, loss
 
 
-def hooked(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
-    """A hook saves the gradient, which the program changes before it uses the hook's graph."""
+def hooked(
+    steps: int, before: Callable[[Tensor], None] | None = None
+) -> Iterator[tuple[nn.Module, Tensor]]:
+    """A hook saves the gradient, which the program changes before it uses the hook's graph.
+    `before`: a hook of the node before that one."""
     net = nn.Linear(512, 512)
     rows, kept = torch.randn(ROWS, 512), []
 
@@ -154,6 +157,8 @@ def hooked(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
         with torch.enable_grad():
             kept.append((gradient * net.weight).sum())
 
+    if before is not None:
+        net.bias.register_hook(before)
     net.weight.register_hook(save)
     for _ in range(steps):
         net.zero_grad()
@@ -166,33 +171,14 @@ def hooked(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
             net.weight -= 1e-4 * net.weight.grad
         kept.clear()
         yield net, loss
+
+
+def leave_gradients_on(gradient: Tensor) -> None:
+    torch.set_grad_enabled(True)
 
 
 def hooked_in_another_mode(steps: int) -> Iterator[tuple[nn.Module, Tensor]]:
-    """As hooked(), after a hook of a node before that has left gradients on."""
-    net = nn.Linear(512, 512)
-    rows, kept = torch.randn(ROWS, 512), []
-
-    def leave_gradients_on(gradient: Tensor) -> None:
-        torch.set_grad_enabled(True)
-
-    def save(gradient: Tensor) -> None:
-        with torch.enable_grad():
-            kept.append((gradient * net.weight).sum())
-
-    net.bias.register_hook(leave_gradients_on)
-    net.weight.register_hook(save)
-    for _ in range(steps):
-        net.zero_grad()
-        loss = net(rows).tanh().sum()
-        loss.backward()
-        net.weight.grad.data.mul_(0.5)
-        net.zero_grad()
-        kept.pop().backward()
-        with torch.no_grad():
-            net.weight -= 1e-4 * net.weight.grad
-        kept.clear()
-        yield net, loss
+    return hooked(steps, leave_gradients_on)
 
 
 class Viewing(nn.Module):

@@ -157,7 +157,7 @@ TEST_F(MaybeSameTest, WhatNeedsLessEachTimeGoesOnMoreOften) {
   for (int i = 1; i <= 40; ++i) EXPECT_TRUE(tried(held, i, (100 - 2 * i) * kMib)) << i;
 }
 
-// Two programs in turn, the smaller of which needed as little before.
+// Two programs take turns, and the smaller one needs no less than before.
 TEST_F(MaybeSameTest, WhatNeedsNoLessThanBeforeDoesNot) {
   const Held held = guard_.hold();
   floor_.noteNeed(100 * kMib, /*alone=*/true);
