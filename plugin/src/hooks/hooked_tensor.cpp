@@ -2,8 +2,6 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <dlfcn.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -72,9 +70,7 @@ bool packsForACheckpoint() {
 
 // A mode sees what the hook asks of a stand-in, and might read it.
 bool isWatched() {
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-         at::impl::torch_function_mode_enabled() ||
-         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  return underTransform() || at::impl::torch_function_mode_enabled();
 }
 
 bool mayStandIn(const at::Tensor& tensor) {
@@ -85,7 +81,7 @@ bool mayStandIn(const at::Tensor& tensor) {
   return SavedTensor::isOfAStep(tensor) && packsForACheckpoint();
 }
 
-// Lets go of them when the pass is over, or fails.
+// It frees the stand-ins when the pass is over, or fails.
 struct EndsWithThePass {
   EndsWithThePass() = default;
   ~EndsWithThePass() { letGoOfReadStandIns(); }

@@ -4,7 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -97,11 +97,6 @@ bool looksInside(const OpInfo& info) {
   const auto autocast = at::autocast::get_autocast_dispatch_key_from_device_type(type);
   return info.autocast_kernels.has(autocast) && at::autocast::is_autocast_enabled(type) &&
          !c10::impl::tls_is_dispatch_key_excluded(autocast);
-}
-
-bool underTransform() {
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
 
 // To every step that may know the tensor, another thread's too, but the one that records the op:

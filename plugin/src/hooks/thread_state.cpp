@@ -1,5 +1,7 @@
 #include "hooks/thread_state.hpp"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "base/thread_scopes.hpp"
@@ -25,6 +27,11 @@ bool passThrough() {
 
 bool captures() {
   return trainingDevice().lanes.capture() != DeviceLanes::Capture::kNone;
+}
+
+bool underTransform() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
 
 }  // namespace ebbtide::plugin

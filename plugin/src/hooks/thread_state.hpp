@@ -32,4 +32,6 @@ bool inBackward();   // the calling thread runs a node
 bool passThrough();  // nothing is done now, as without the plugin
 bool captures();     // nor here: what is asked for is not done now, and PyTorch keeps what it saves
 
+bool underTransform();  // a dispatch mode, or one of torch.func's, sees what the thread asks for
+
 }  // namespace ebbtide::plugin
