@@ -8,10 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import zoo
 from conftest import MIB
 from named_budgets import OPTIMIZERS, PLACES
-from processes import Finished, Program, run, script
+from processes import Finished, Program, run, script, torchrun
 from test_bad_input import REFUSED, check_refused
+from test_zoo import without_times
+from tiers import nightly_but
 
 TOO_SMALL = 2 * MIB  # a step keeps more than that for its backward pass
 
@@ -74,8 +77,7 @@ def program(case: Case, folder: Path) -> Program:
 
 
 def named(done: Finished) -> int:
-    """MiB. A refusal names its own rank's need, which may differ, and all ranks get one budget: the
-    largest that was named. A rank that another one ended before is like those."""
+    """MiB: the largest that was named. Ranks that are refused at once may each name one."""
     found = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", done.output)
     found += re.findall(r"(?:try|as much,) EBBTIDE_BUDGET=(\d+)MiB", done.output)
     assert found, done.output
@@ -163,3 +165,96 @@ def test_every_named_budget_trains(
     budget += {"1MiB": 1, "3MiB": 3, "quarter": budget // 4}[more]
     variables = {"EBBTIDE_BUDGET": f"{budget}MiB"}
     assert run(of_case.program, variables, tmp_path / "more").succeeded().results == of_case.plain
+
+
+# --- ranks that differ ----------------------------------------------------------------------------
+
+UNEQUAL = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rows = 4096 << 2 * dist.get_rank()  # of 256 bytes: 1 MiB, and 4 MiB
+x, weight = torch.randn(rows, 64), torch.ones(64, requires_grad=True)
+optimizer = torch.optim.SGD([weight], 0.01)
+for step in range(6):
+    optimizer.zero_grad()
+    (x * weight).sin().mean().backward()
+    optimizer.step()
+    dist.barrier()
+print("trained", flush=True)
+dist.destroy_process_group()
+"""
+
+
+# Whichever is refused first: rank 1 needs some three times 4 MiB, rank 0 of 1 MiB.
+def test_one_budget_is_named_for_ranks_that_differ(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(UNEQUAL)
+    program = Program((*torchrun(2), str(tmp_path / "train.py")), ranks=2)
+    refused = run(program, {"EBBTIDE_BUDGET": "2MiB"}, tmp_path / "refused", out=False)
+    assert refused.status != 0
+    budgets = set(re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", refused.output))
+    assert len(budgets) == 1, refused.output
+    whose = r"\(of rank 1; (rank 0 needs \dMiB|the others need no more so far)\)"
+    assert refused.said(whose), refused.output
+    variables = {"EBBTIDE_BUDGET": f"{budgets.pop()}MiB"}
+    done = run(program, variables, tmp_path / "named", out=False).succeeded()
+    assert done.output.count("trained") == 2, done.output
+
+
+# --- the zoo --------------------------------------------------------------------------------------
+
+# What a refusal of these names is that of the steps so far.
+GROW = {
+    "changing_programs.curriculum": "each fourth step is larger than all before",
+    "changing_programs.random_lengths_short_first": "the last step is the largest",
+    "autograd_programs.tensor_hooks": "a hook and its tensor hold each other until Python looks",
+}
+# These are never refused.
+GO_ON = {
+    "transform_programs.functional_gradient": "without a step",
+    "autograd_programs.anomaly_mode": "three backward passes of eight end well",
+    "life_programs.notebook": "each error ends a cell, and the next one is run",
+    "life_programs.halving": "it takes each error for one of the batch's size",
+}
+
+
+# What a measured run names of these is no word on a run with a budget.
+UNTOLD = {
+    "transform_programs.functional_gradient": "without a step",
+    "autograd_programs.tensor_hooks": "Python looks at other times",
+}
+
+
+def of_zoo(name: str) -> Program:
+    return script("tests/e2e/zoo_train.py", name, ranks=zoo.program(name).ranks)
+
+
+# Up to 60 s: three runs of up to four ranks.
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [p for p in zoo.programs() if p not in GROW.keys() | GO_ON.keys()])
+def test_the_budget_that_is_named_for_a_program_of_the_zoo_trains(
+    name: str, tmp_path: Path
+) -> None:
+    plain = without_times(run(of_zoo(name), {}, tmp_path / "plain").succeeded())
+    refused = run(of_zoo(name), {"EBBTIDE_BUDGET": str(TOO_SMALL)}, tmp_path / "refused")
+    assert refused.status != 0 and REFUSED in refused.output, refused.output
+    variables = {"EBBTIDE_BUDGET": f"{named(refused)}MiB"}
+    done = run(of_zoo(name), variables, tmp_path / "named").succeeded()
+    assert without_times(done) == plain
+
+
+# Up to 60 s: three runs of up to four ranks.
+@pytest.mark.parametrize(
+    "name",
+    nightly_but({"changing_programs.curriculum"}, [p for p in zoo.programs() if p not in UNTOLD]),
+)
+def test_the_budget_that_a_measured_program_of_the_zoo_names_trains(
+    name: str, tmp_path: Path
+) -> None:
+    plain = without_times(run(of_zoo(name), {}, tmp_path / "plain").succeeded())
+    measured = run(of_zoo(name), {"EBBTIDE": "1"}, tmp_path / "measured").succeeded()
+    assert without_times(measured) == plain
+    budget = max(report["smallest_feasible_budget_bytes"] for report in measured.reports)
+    done = run(of_zoo(name), {"EBBTIDE_BUDGET": f"{-(-budget // MIB)}MiB"}, tmp_path / "named")
+    told = f"{measured.output}\n{done.output}"
+    assert done.status == 0, told
+    assert without_times(done.succeeded()) == plain, told

@@ -19,10 +19,11 @@ class BudgetRefusalTest : public test::JudgedBudgetTest {
   std::string refuse(const Held& held, std::int64_t base_bytes) {
     refusal_.noteNeedsMost(held, trace_);
     refusal_.refuse(held, base_bytes);
-    return refusal_.raise(held);
+    return refusal_.raise(held, others_);
   }
 
   scheduler::Trace trace_;
+  NeedsOfRanks others_;  // as they told
 };
 
 TEST_F(BudgetRefusalTest, TheErrorHasItsWords) {
@@ -45,6 +46,30 @@ TEST_F(BudgetRefusalTest, TheErrorOfOneOfSeveralRanksSaysWhoseBudgetItNames) {
   const std::string error = refuse(held, 10 * kMib);
   EXPECT_NE(error.find("MiB (of rank 1; other ranks may need more).\n"), std::string::npos)
       << error;
+  floor_.noteNeed(20 * kMib, /*alone=*/true);
+  floor_.noteBaseSettled();
+  others_[0] = 15 * kMib;  // all have told: rank 1 has 20 MiB and a margin
+  EXPECT_NE(refuse(held, 10 * kMib).find("MiB (of rank 1; the others need no more so far).\n"),
+            std::string::npos);
+}
+
+// What the others told is named in the error alone, not in what the rank knows of itself.
+TEST_F(BudgetRefusalTest, TheErrorNamesTheBudgetOfTheRankThatNeedsMost) {
+  const Held held = guard_.hold();
+  Config of_four = *config_;
+  of_four.rank = 1;
+  of_four.world_size = 4;
+  config_.change(std::move(of_four));
+  others_ = {{0, 90 * kMib}, {2, 128 * kMib}};
+  const std::string own = asSetting(told_.smallestBytes());
+  EXPECT_NE(refuse(held, 10 * kMib)
+                .find("EBBTIDE_BUDGET=128MiB (of rank 2; rank 1 needs " + own +
+                      ", others may need more).\n"),
+            std::string::npos);
+  others_[3] = 100 * kMib;
+  EXPECT_NE(refuse(held, 10 * kMib)
+                .find("EBBTIDE_BUDGET=128MiB (of rank 2; rank 1 needs " + own + ").\n"),
+            std::string::npos);
 }
 
 TEST_F(BudgetRefusalTest, AnotherProgramGoesOn) {

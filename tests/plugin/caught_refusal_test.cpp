@@ -29,7 +29,7 @@ class CaughtRefusalTest : public test::BudgetVerdictTest {
     begin();
     ASSERT_TRUE(refused());
     ASSERT_EQ(verdict_.floorBytes(), kOver);
-    error_ = verdict_.refusal().raise(guard_.hold());
+    error_ = verdict_.refusal().raise(guard_.hold(), {});
   }
   // The first op of the step that has begun.
   void letGoOn(std::uint64_t first_op, std::int64_t base_bytes = kBase) {
@@ -121,7 +121,7 @@ TEST_F(CaughtRefusalTest, TheSameProgramGoesOnSixteenTimes) {
     endOver(kRefused);
     begin();
     ASSERT_TRUE(refused()) << i;
-    verdict_.refusal().raise(guard_.hold());
+    verdict_.refusal().raise(guard_.hold(), {});
   }
   letGoOn(kFirstOp);
   EXPECT_TRUE(refused());

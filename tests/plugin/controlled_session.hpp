@@ -113,7 +113,7 @@ class ControlledSession : public testing::Test {
   bool isRefused() const { return session_->budgets().verdict().refusal().requested(); }
   // by this error.
   std::string raiseRefusal() {
-    return session_->budgets().verdict().refusal().raise(session_->guard().hold());
+    return session_->budgets().verdict().refusal().raise(session_->guard().hold(), {});
   }
 
   std::future<Answered> ask(const std::string& method, const std::string& path,

@@ -118,9 +118,11 @@ void refuseBlock() {
   BudgetRefusal& refusal = session->budgets().verdict().refusal();
   if (!refusal.requested()) return;
   if (!inTrainingOp() || QuietScope::active()) return;
+  const NeedsOfRanks others = askNeedsOfRanks(session->config());
+  if (!refusal.requested()) return;  // another thread has met it meanwhile, and goes on
   refuseThreadStep();
   session->outputs().counters.addOutOfMemory();
-  const std::string text = refusal.raise(session->guard().hold());
+  const std::string text = refusal.raise(session->guard().hold(), others);
   throw c10::OutOfMemoryError(withCode(text), kNoFrames);
 }
 

@@ -48,6 +48,10 @@ RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
     run.copy_share = static_cast<double>(done.offload_ns) / step_ns;
   }
   ended.plans.outlook().addTo(held, run);
+  if (steps.largest.unrecordedBytes() > 0) {  // a smaller step foresaw the other figure
+    const ToldBudgets& told = ended.budget.verdict().told();
+    run.half = {.budget_bytes = told.halfBytes(run.plain_peak_bytes, run.activation_bytes)};
+  }
   return run;
 }
 

@@ -29,8 +29,10 @@ const char* planUse(const StepSummary& summary) {
 void StepCourse::takeBudget(const Held& held) {
   const int before = parts_.budget.number(held);
   const std::optional<std::string> size = parts_.budget.take(held);
-  if (parts_.budget.number(held) != before)
+  if (parts_.budget.number(held) != before) {
     parts_.planning.cut(held);  // it searches for the one before
+    steps(held).largest = {};   // under a budget others record what is larger
+  }
   if (!size) return;
   parts_.plans.beginBudget(held);
   parts_.control.takePlan(held, *size);
@@ -233,9 +235,19 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
   return ended;
 }
 
+// Without a budget. What the largest step needs is not known if it was not recorded. It is taken to
+// need as much more than the others as its peak was higher: an estimate.
+void StepCourse::estimateLargest(const Held& held) {
+  const std::int64_t more = steps(held).largest.unrecordedBytes();
+  BudgetVerdict& verdict = parts_.budget.verdict();
+  if (more == 0 || verdict.floorBytes() == 0) return;
+  verdict.noteLeast(held, verdict.floorBytes() + more, steps(held).largest.baseBytes());
+}
+
 // Its one or two steps are all that is known. What their updates left (gradients, the optimizer's
 // state) comes on top of what a step with their base needs.
 void StepCourse::settleAtEnd(const Held& held) {
+  if (!parts_.budget.bytes() && !parts_.drops.keepsEverything()) estimateLargest(held);
   BudgetVerdict& verdict = parts_.budget.verdict();
   if (!config().end_after || verdict.told().baseSettled() || verdict.floorBytes() == 0) return;
   const std::int64_t live = parts_.trained.memory().statistics().allocated_bytes;
@@ -254,6 +266,7 @@ void StepCourse::judge(const Held& held, const StepSummary& summary,
   if (known != nullptr) ++known->steps;
   if (known != nullptr && !parts_.budget.bytes())
     known->notePlainPeak(memory.allocated_peak_bytes, steps(held).begun.activation_bytes);
+  recordLargest(held, summary, memory);
   const ExecutorCounters::Totals done =
       parts_.outputs.counters.totals() - steps(held).begun.executor;
   debugStep(held, summary, memory, done);
@@ -292,6 +305,15 @@ void StepCourse::recordSpilling(const Held& held, const Program* known) {
     steps(held).to_record.atLeast(2);
   }
   parts_.budget.forget(held, RankBudget::Message::kFits);
+}
+
+// No plan is made, and nothing else would record a step that takes more than the first ones.
+void StepCourse::recordLargest(const Held& held, const StepSummary& summary,
+                               const allocator::Statistics& memory) {
+  if (parts_.budget.bytes() || parts_.drops.keepsEverything()) return;
+  if (!summary.alone || summary.waited) return;  // the peak is of several steps
+  steps(held).to_record.atLeast(steps(held).largest.note(memory.allocated_peak_bytes,
+                                                         steps(held).base_bytes, summary.recorded));
 }
 
 // For those who ask what steps take; and a budget that was asked for is held, or taken back.

@@ -85,6 +85,9 @@ class StepCourse final : public StepEvents {
                  std::uint64_t program);
   void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done) const;
+  void recordLargest(const Held& held, const StepSummary& summary,
+                     const allocator::Statistics& memory);
+  void estimateLargest(const Held& held);
   void recordSpilling(const Held& held, const Program* known);
   void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
 

@@ -68,7 +68,8 @@ bool BudgetRefusal::ends(const Held&) const {
 }
 
 void BudgetRefusal::refuse(const Held& held, Bytes base_bytes) {
-  stop_.cannotFit(refusalText(base_bytes));
+  words_ = refusalWords(base_bytes);
+  stop_.cannotFit(refusalText({}));
   if (run_.config->planning.on_infeasible != OnInfeasible::kStop) {
     if (budget_.isNew(RankBudget::Message::kInfeasible)) run_.warn(overrunText());
     return;
@@ -102,11 +103,21 @@ std::string BudgetRefusal::spillProblem() const {
   return error.empty() ? "" : " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
 }
 
-// One budget for all ranks may be too small for another one all the same: the first refusal ends
-// the job.
-std::string BudgetRefusal::whoseNeed() const {
-  if (run_.config->world_size <= 1) return "";
-  return fmt::format(" (of rank {}; other ranks may need more)", run_.config->rank);
+// One budget for all ranks: the largest that is known. The first refusal ends the job.
+std::string BudgetRefusal::namedText(const NeedsOfRanks& others) const {
+  const std::string own = asSetting(words_.smallest_bytes);
+  const int rank = run_.config->rank;
+  if (run_.config->world_size <= 1) return own;
+  const bool all = others.size() + 1 == static_cast<std::size_t>(run_.config->world_size);
+  const auto most =
+      std::max_element(others.begin(), others.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == others.end() || most->second <= words_.smallest_bytes) {
+    return fmt::format("{} (of rank {}; {})", own, rank,
+                       all ? "the others need no more so far" : "other ranks may need more");
+  }
+  return fmt::format("{} (of rank {}; rank {} needs {}{})", asSetting(most->second), most->first,
+                     rank, own, all ? "" : ", others may need more");
 }
 
 // One sentence, and a blank; empty: not known. Once nothing can be spilled the need is a plan's.
@@ -125,22 +136,28 @@ std::string BudgetRefusal::mostText() const {
 }
 
 // Batch-size finders (accelerate's, Lightning's) look for the words that it begins with.
-std::string BudgetRefusal::refusalText(Bytes base_bytes) const {
-  return fmt::format(
-      "{} the budget of {}: it is too small for this program, which needs {}.\n"
-      "Smallest budget: EBBTIDE_BUDGET={}{}.{}\n"
-      "{}Live when a step begins (parameters, gradients, optimizer, data): {}. "
-      "Saved for backward, by op: {}.\n"
-      "To train on over the budget: EBBTIDE_ON_INFEASIBLE=best-effort.",
-      run_.trained.isElsewhere()
-          ? "CUDA out of memory. Memory cannot be allocated within"
-          : "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory within",
-      formatBytes(budgetBytes()), formatBytes(floor_.neededBytes()),
-      asSetting(told_.smallestBytes()), whoseNeed(), spillProblem(), mostText(),
-      formatBytes(base_bytes), saved_text_);
+BudgetRefusal::Words BudgetRefusal::refusalWords(Bytes base_bytes) const {
+  return {.before = fmt::format(
+              "{} the budget of {}: it is too small for this program, which needs {}.\n",
+              run_.trained.isElsewhere()
+                  ? "CUDA out of memory. Memory cannot be allocated within"
+                  : "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory within",
+              formatBytes(budgetBytes()), formatBytes(floor_.neededBytes())),
+          .after = fmt::format(
+              "{}\n{}Live when a step begins (parameters, gradients, optimizer, data): {}. "
+              "Saved for backward, by op: {}.\n"
+              "To train on over the budget: EBBTIDE_ON_INFEASIBLE=best-effort.",
+              spillProblem(), mostText(), formatBytes(base_bytes), saved_text_),
+          .smallest_bytes = told_.smallestBytes()};
 }
 
-std::string BudgetRefusal::raise(const Held&) {
+std::string BudgetRefusal::refusalText(const NeedsOfRanks& others) const {
+  return fmt::format("{}Smallest budget: EBBTIDE_BUDGET={}.{}", words_.before, namedText(others),
+                     words_.after);
+}
+
+std::string BudgetRefusal::raise(const Held&, const NeedsOfRanks& others) {
+  stop_.cannotFit(refusalText(others));
   stop_.noteRaised();
   return stop_.message();
 }

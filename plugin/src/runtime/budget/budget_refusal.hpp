@@ -17,6 +17,7 @@
 #include "runtime/budget/advised_stop.hpp"
 #include "runtime/budget/budget_floor.hpp"
 #include "runtime/budget/judged_run.hpp"
+#include "runtime/budget/needs_of_ranks.hpp"
 #include "runtime/budget/rank_budget.hpp"
 #include "runtime/budget/told_budgets.hpp"
 
@@ -49,8 +50,9 @@ class BudgetRefusal {
 
   // The next allocation of a training thread must fail.
   bool requested() const noexcept { return stop_.requested(); }
-  // The program is about to get it as an error, of these words.
-  std::string raise(const Held&);
+  // The program is about to get it as an error, of these words. They name the budget that all
+  // ranks need, as far as the others have told.
+  std::string raise(const Held&, const NeedsOfRanks& others);
   AdvisedStop& stop(const Held&) { return stop_; }
   const AdvisedStop& stop(const Held&) const { return stop_; }
 
@@ -88,10 +90,16 @@ class BudgetRefusal {
     std::uint64_t program = 0, first_op = 0;
   };
 
+  struct Words {  // of the error, before and after the budget that it names
+    std::string before, after;
+    Bytes smallest_bytes = 0;  // of this rank
+  };
+
   std::string mostText() const;
-  std::string refusalText(Bytes base_bytes) const;
+  Words refusalWords(Bytes base_bytes) const;
+  std::string refusalText(const NeedsOfRanks& others) const;
+  std::string namedText(const NeedsOfRanks& others) const;
   std::string overrunText() const;
-  std::string whoseNeed() const;
   std::string spillProblem() const;
   Bytes budgetBytes() const { return run_.trained.budgetBytes().value_or(0); }
 
@@ -100,6 +108,7 @@ class BudgetRefusal {
   const BudgetFloor& floor_;
   const ToldBudgets& told_;
   AdvisedStop stop_;
+  Words words_;
   // Of the step that needs most: what it holds where it needs most, and what it saves.
   std::string floor_text_, saved_text_;
   Bytes floor_bytes_ = 0;

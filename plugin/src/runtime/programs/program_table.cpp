@@ -74,9 +74,10 @@ void ProgramTable::noteRecorded(scheduler::Trace& trace) {
 
 void ProgramTable::forget() {
   if (programs_.size() <= kMost) return;
+  const Program* const most = largest();  // the run's figures are of this one
   auto least = programs_.end();
   for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-    const bool in_use = it->first == history_.last();
+    const bool in_use = it->first == history_.last() || &it->second == most;
     if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
   }
   if (least == programs_.end()) return;

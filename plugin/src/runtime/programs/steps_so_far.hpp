@@ -11,6 +11,7 @@
 #include "runtime/programs/program_table.hpp"
 #include "runtime/run/run_figures.hpp"
 #include "runtime/run/session_guard.hpp"
+#include "runtime/steps/largest_step.hpp"
 #include "runtime/steps/observed_turn.hpp"
 #include "runtime/steps/recent_steps.hpp"
 #include "runtime/steps/steps_to_record.hpp"
@@ -36,6 +37,7 @@ struct StepsSoFar {
   std::int64_t first_peak_bytes = 0;  // mapped, of the first step
   ProgramTable programs;
   StepsToRecord to_record;
+  LargestStep largest;  // without a budget
   ObservedTurn turn;
 
   // What a step takes, as answers give it: one of the main program under its plan.

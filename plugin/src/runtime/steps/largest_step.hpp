@@ -1,0 +1,50 @@
+// LargestStep: the largest peak of the steps without a budget, and whether a step as large was
+// recorded. Budgets are named by recorded steps. Torch-free; whoever has it guards it.
+//
+//   larger than each recorded step ──► the next 2, 4, … 256 steps are recorded, once each
+//   a step as large is recorded    ──► from 2 on again
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ebbtide::plugin {
+
+class LargestStep {
+ public:
+  using Bytes = std::int64_t;
+
+  // A step is over that no other step overlapped, with that peak of live bytes. How many of the
+  // next steps are to be recorded; 0: none, for its sake.
+  int note(Bytes peak_bytes, Bytes base_bytes, bool recorded) {
+    if (peak_bytes > largest_bytes_) {
+      largest_bytes_ = peak_bytes;
+      base_bytes_ = base_bytes;
+    }
+    if (recorded) recorded_bytes_ = std::max(recorded_bytes_, peak_bytes);
+    if (isAsLarge(largest_bytes_)) to_record_ = kFirst;
+    if (recorded || isAsLarge(peak_bytes) || to_record_ > kMost) return 0;
+    const int now = to_record_;
+    to_record_ *= 2;
+    return now;
+  }
+  // So much more than any recorded step; 0: a step as large was recorded, or none at all.
+  Bytes unrecordedBytes() const {
+    const bool known = recorded_bytes_ == 0 || isAsLarge(largest_bytes_);
+    return known ? 0 : largest_bytes_ - recorded_bytes_;
+  }
+  Bytes baseBytes() const { return base_bytes_; }  // that the largest step began with
+
+ private:
+  static constexpr Bytes kSamePercent = 1;
+  static constexpr int kFirst = 2, kMost = 256;  // steps
+
+  bool isAsLarge(Bytes bytes) const {
+    return bytes * 100 <= recorded_bytes_ * (100 + kSamePercent);
+  }
+
+  Bytes largest_bytes_ = 0, base_bytes_ = 0, recorded_bytes_ = 0;
+  int to_record_ = kFirst;
+};
+
+}  // namespace ebbtide::plugin
