@@ -23,7 +23,7 @@ class BudgetRefusalTest : public test::JudgedBudgetTest {
   }
 
   scheduler::Trace trace_;
-  NeedsOfRanks others_;  // as they told
+  NeedsOfRanks::ByRank others_;  // as they told
 };
 
 TEST_F(BudgetRefusalTest, TheErrorHasItsWords) {

@@ -214,6 +214,19 @@ TEST(ProgramTable, TheProgramWithTheFewestStepsIsForgotten) {
   EXPECT_NE(programs.find(1000), programs.end());
 }
 
+// A run's figures are of the program with the highest plain peak.
+TEST(ProgramTable, TheLargestProgramIsNotForgotten) {
+  ProgramTable programs;
+  for (std::uint64_t program = 1; program <= ProgramTable::kMost; ++program)
+    programs[program].steps = static_cast<std::int64_t>(program);
+  programs[1].plain.peak_bytes = 100;
+  StepSummary newest = recordedStep(1000);
+  programs.noteStep(newest);
+  programs.noteRecorded(newest.trace);
+  EXPECT_NE(programs.find(1), programs.end());
+  EXPECT_EQ(programs.find(2), programs.end());
+}
+
 TEST(ProgramTable, WhatWasPlannedOnceIsKnown) {
   ProgramTable programs;
   programs[7].adopt(nullptr, 100, 0, 1);  // nothing to drop

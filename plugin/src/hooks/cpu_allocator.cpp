@@ -118,7 +118,7 @@ void refuseBlock() {
   BudgetRefusal& refusal = session->budgets().verdict().refusal();
   if (!refusal.requested()) return;
   if (!inTrainingOp() || QuietScope::active()) return;
-  const NeedsOfRanks others = askNeedsOfRanks(session->config());
+  const NeedsOfRanks::ByRank others = refusal.others().ask(session->config());
   if (!refusal.requested()) return;  // another thread has met it meanwhile, and goes on
   refuseThreadStep();
   session->outputs().counters.addOutOfMemory();

@@ -236,12 +236,14 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
 }
 
 // Without a budget. What the largest step needs is not known if it was not recorded. It is taken to
-// need as much more than the others as its peak was higher: an estimate.
+// need as much more than the others as its peak was higher, or as its base: an estimate.
 void StepCourse::estimateLargest(const Held& held) {
-  const std::int64_t more = steps(held).largest.unrecordedBytes();
+  const LargestStep& largest = steps(held).largest;
   BudgetVerdict& verdict = parts_.budget.verdict();
-  if (more == 0 || verdict.floorBytes() == 0) return;
-  verdict.noteLeast(held, verdict.floorBytes() + more, steps(held).largest.baseBytes());
+  if (largest.unrecordedBytes() == 0 || verdict.floorBytes() == 0) return;
+  const std::int64_t grown = largest.baseBytes() - verdict.floorBaseBytes(held);
+  verdict.noteLeast(held, verdict.floorBytes() + std::max(largest.unrecordedBytes(), grown),
+                    largest.baseBytes());
 }
 
 // Its one or two steps are all that is known. What their updates left (gradients, the optimizer's

@@ -104,7 +104,7 @@ std::string BudgetRefusal::spillProblem() const {
 }
 
 // One budget for all ranks: the largest that is known. The first refusal ends the job.
-std::string BudgetRefusal::namedText(const NeedsOfRanks& others) const {
+std::string BudgetRefusal::namedText(const NeedsOfRanks::ByRank& others) const {
   const std::string own = asSetting(words_.smallest_bytes);
   const int rank = run_.config->rank;
   if (run_.config->world_size <= 1) return own;
@@ -151,12 +151,12 @@ BudgetRefusal::Words BudgetRefusal::refusalWords(Bytes base_bytes) const {
           .smallest_bytes = told_.smallestBytes()};
 }
 
-std::string BudgetRefusal::refusalText(const NeedsOfRanks& others) const {
+std::string BudgetRefusal::refusalText(const NeedsOfRanks::ByRank& others) const {
   return fmt::format("{}Smallest budget: EBBTIDE_BUDGET={}.{}", words_.before, namedText(others),
                      words_.after);
 }
 
-std::string BudgetRefusal::raise(const Held&, const NeedsOfRanks& others) {
+std::string BudgetRefusal::raise(const Held&, const NeedsOfRanks::ByRank& others) {
   stop_.cannotFit(refusalText(others));
   stop_.noteRaised();
   return stop_.message();

@@ -52,7 +52,8 @@ class BudgetRefusal {
   bool requested() const noexcept { return stop_.requested(); }
   // The program is about to get it as an error, of these words. They name the budget that all
   // ranks need, as far as the others have told.
-  std::string raise(const Held&, const NeedsOfRanks& others);
+  std::string raise(const Held&, const NeedsOfRanks::ByRank& others);
+  NeedsOfRanks& others() noexcept { return others_; }
   AdvisedStop& stop(const Held&) { return stop_; }
   const AdvisedStop& stop(const Held&) const { return stop_; }
 
@@ -97,8 +98,8 @@ class BudgetRefusal {
 
   std::string mostText() const;
   Words refusalWords(Bytes base_bytes) const;
-  std::string refusalText(const NeedsOfRanks& others) const;
-  std::string namedText(const NeedsOfRanks& others) const;
+  std::string refusalText(const NeedsOfRanks::ByRank& others) const;
+  std::string namedText(const NeedsOfRanks::ByRank& others) const;
   std::string overrunText() const;
   std::string spillProblem() const;
   Bytes budgetBytes() const { return run_.trained.budgetBytes().value_or(0); }
@@ -109,6 +110,7 @@ class BudgetRefusal {
   const ToldBudgets& told_;
   AdvisedStop stop_;
   Words words_;
+  NeedsOfRanks others_;
   // Of the step that needs most: what it holds where it needs most, and what it saves.
   std::string floor_text_, saved_text_;
   Bytes floor_bytes_ = 0;

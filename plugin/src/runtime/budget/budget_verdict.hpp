@@ -41,6 +41,7 @@ class BudgetVerdict {
 
   const ToldBudgets& told() const noexcept { return told_; }
   Bytes floorBytes() const noexcept { return floor_.neededBytes(); }  // what steps need; 0: unknown
+  Bytes floorBaseBytes(const Held&) const noexcept { return floor_.neededBaseBytes(); }
   BudgetRefusal& refusal() noexcept { return refusal_; }
   const BudgetRefusal& refusal() const noexcept { return refusal_; }
   GrownBase& grown() noexcept { return grown_; }

@@ -1,6 +1,7 @@
 #include "runtime/budget/needs_of_ranks.hpp"
 
-#include <chrono>
+#include <unistd.h>
+
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,38 +13,54 @@
 namespace ebbtide::plugin {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using nlohmann::json;
 
-constexpr auto kForOthers = std::chrono::milliseconds(500);  // that an error may wait
-constexpr auto kForOneAnswer = std::chrono::milliseconds(100);
-constexpr auto kBetween = std::chrono::milliseconds(10);
+constexpr int kRounds = 5;
+constexpr auto kRound = std::chrono::milliseconds(100);  // for answers, and between two rounds
+constexpr auto kHolds = std::chrono::seconds(10);
 
-// 0: not known.
-std::int64_t smallestBudgetIn(const std::string& status) {
-  const auto tree = nlohmann::json::parse(status, nullptr, /*allow_exceptions=*/false);
-  const auto named = tree.is_object() ? tree.find("smallest_feasible_budget_bytes") : tree.end();
-  return named != tree.end() && named->is_number_integer() ? named->get<std::int64_t>() : 0;
+std::int64_t numberIn(const json& tree, const char* pointer) {
+  const json::json_pointer at(pointer);
+  const bool there = tree.is_object() && tree.contains(at) && tree[at].is_number_integer();
+  return there ? tree[at].get<std::int64_t>() : 0;
+}
+
+// False: the folder is another job's, of the same id.
+bool addAnswers(const Config& config, NeedsOfRanks::ByRank& needs) {
+  const RankSocket socket(config.server.socket_dir, config.job_id, config.rank);
+  for (const auto& [rank, status] : metrics::askRanks(socket.jobFolder(), "/v1/status", kRound)) {
+    const json tree = json::parse(status, nullptr, /*allow_exceptions=*/false);
+    if (rank == config.rank && numberIn(tree, "/pid") != ::getpid()) return false;
+    if (rank == config.rank || rank >= config.world_size) continue;
+    const std::int64_t bytes = numberIn(tree, "/smallest_feasible_budget_bytes");
+    if (bytes > 0 && numberIn(tree, "/memory/budget_bytes") > 0) needs[rank] = bytes;
+  }
+  return true;
+}
+
+NeedsOfRanks::ByRank asked(const Config& config) {
+  NeedsOfRanks::ByRank needs;
+  const auto& budgets = config.budget.by_rank;
+  const bool one_budget = !budgets || (!budgets->namesRanks() && !budgets->namesStages());
+  if (config.world_size <= 1 || !one_budget) return needs;
+  const auto others = static_cast<std::size_t>(config.local_world_size - 1);
+  for (int round = 1; round <= kRounds; ++round) {
+    if (!addAnswers(config, needs)) return {};
+    if (needs.size() >= others || round == kRounds) break;
+    std::this_thread::sleep_for(kRound);
+  }
+  return needs;
 }
 
 }  // namespace
 
-NeedsOfRanks askNeedsOfRanks(const Config& config) noexcept try {
-  NeedsOfRanks needs;
-  const auto& budgets = config.budget.by_rank;
-  if (budgets && (budgets->namesRanks() || budgets->namesStages())) return needs;
-  const auto others = static_cast<std::size_t>(config.local_world_size - 1);
-  const RankSocket socket(config.server.socket_dir, config.job_id, config.rank);
-  const auto until = Clock::now() + kForOthers;
-  while (needs.size() < others && Clock::now() < until) {
-    for (const auto& [rank, status] :
-         metrics::askRanks(socket.jobFolder(), "/v1/status", kForOneAnswer)) {
-      const std::int64_t bytes = smallestBudgetIn(status);
-      const bool other = rank != config.rank && rank < config.world_size;
-      if (other && bytes > 0) needs[rank] = bytes;
-    }
-    if (needs.size() < others) std::this_thread::sleep_for(kBetween);
-  }
-  return needs;
+NeedsOfRanks::ByRank NeedsOfRanks::ask(const Config& config) noexcept try {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (told_at_ != Clock::time_point{} && now - told_at_ < kHolds) return told_;
+  told_ = asked(config);
+  told_at_ = Clock::now();
+  return told_;
 } catch (const std::exception&) {
   return {};  // the error names the need of its own rank
 }

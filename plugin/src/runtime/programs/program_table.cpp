@@ -74,10 +74,11 @@ void ProgramTable::noteRecorded(scheduler::Trace& trace) {
 
 void ProgramTable::forget() {
   if (programs_.size() <= kMost) return;
-  const Program* const most = largest();  // the run's figures are of this one
+  const Program* const most = largest();
   auto least = programs_.end();
   for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-    const bool in_use = it->first == history_.last() || &it->second == most;
+    const bool told = &it->second == most && most->plain.peak_bytes > 0;  // of a run
+    const bool in_use = told || it->first == history_.last();
     if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
   }
   if (least == programs_.end()) return;

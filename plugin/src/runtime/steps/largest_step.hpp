@@ -28,15 +28,16 @@ class LargestStep {
     to_record_ *= 2;
     return now;
   }
-  // So much more than any recorded step; 0: a step as large was recorded, or none at all.
+  // So much more than any recorded step; 0: none was recorded, or it is within the margin of the
+  // budgets that are told.
   Bytes unrecordedBytes() const {
-    const bool known = recorded_bytes_ == 0 || isAsLarge(largest_bytes_);
-    return known ? 0 : largest_bytes_ - recorded_bytes_;
+    const Bytes more = largest_bytes_ - recorded_bytes_;
+    return recorded_bytes_ > 0 && more >= kLeast ? more : 0;
   }
   Bytes baseBytes() const { return base_bytes_; }  // that the largest step began with
 
  private:
-  static constexpr Bytes kSamePercent = 1;
+  static constexpr Bytes kSamePercent = 1, kLeast = 1 << 20;
   static constexpr int kFirst = 2, kMost = 256;  // steps
 
   bool isAsLarge(Bytes bytes) const {
