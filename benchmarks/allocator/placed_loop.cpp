@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "ebbtide/allocator/recorded_step.hpp"
+#include "ebbtide/allocator/step_lifetimes.hpp"
 #include "replay.hpp"
 #include "subjects.hpp"
 
@@ -18,7 +18,7 @@ class Recorded : public Fallback {
   void beginStep(std::size_t) noexcept { memory().recording().mark(); }
 };
 
-allocator::RecordedStep recordFirstStep(const ReplayLoop& loop) {
+allocator::StepLifetimes recordFirstStep(const ReplayLoop& loop) {
   Replay<Recorded, Touch::kNothing> replay(loop, [](Recorded&) {});
   allocator::DeviceMemory& memory = replay.subject().memory();
   memory.recording().start(memory.blockBytesFor(memory.pool().mostSmallBytes() + 1));
@@ -26,7 +26,7 @@ allocator::RecordedStep recordFirstStep(const ReplayLoop& loop) {
   memory.recording().mark();
   allocator::RequestLog log = memory.recording().stop();
   log.marks.resize(3);
-  return allocator::recordedStep(log, /*phases=*/1);
+  return allocator::stepLifetimes(log, /*phases=*/1);
 }
 
 }  // namespace

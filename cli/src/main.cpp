@@ -8,7 +8,6 @@
 #include <string>
 
 #include "live/running_job.hpp"
-#include "program.hpp"
 #include "shell/command_words.hpp"
 #include "shell/usage_problem.hpp"
 #include "verbs.hpp"

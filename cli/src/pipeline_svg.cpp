@@ -65,9 +65,7 @@ class Gantt {
 
   void label(double at_x, double at_y, const std::string& text, const char* style,
              const char* anchor) {
-    text_ +=
-        fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-                    style, at_x, at_y, anchor, escaped(text));
+    text_ += svgLabel(at_x, at_y, text, style, anchor);
   }
 
   void drawLegend() {

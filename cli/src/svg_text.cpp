@@ -40,6 +40,12 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
+std::string svgLabel(double x, double y, const std::string& text, const char* style,
+                     const char* anchor) {
+  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
+                     style, x, y, anchor, escaped(text));
+}
+
 std::string pictureBegin(double width, double height, const std::string& title,
                          std::string_view style) {
   return fmt::format(

@@ -19,6 +19,10 @@ ByteUnit byteUnit(scheduler::Bytes most);
 
 std::string escaped(const std::string& text);
 
+// A text element; `anchor`: "start", "middle" or "end" of the text is at that place.
+std::string svgLabel(double x, double y, const std::string& text, const char* style,
+                     const char* anchor);
+
 // The picture's element, its style and its page; the caller adds shapes and "</svg>".
 std::string pictureBegin(double width, double height, const std::string& title,
                          std::string_view style);

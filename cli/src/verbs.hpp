@@ -3,20 +3,15 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <memory>
+
+#include "shell/exit_codes.hpp"
 
 namespace ebbtide::cli {
 
-// Part of the command line's contract, the same for all verbs. All but 0 and 3 come with a message
-// on stderr.
-enum ExitCode : int {
-  kFeasible = 0,    // done
-  kFailure = 1,     // a failure of ours, no memory, a full disk; doctor: something does not work;
-                    // fit: nothing was measured; prove: not identical
-  kBadInput = 2,    // what is wrong and where
-  kInfeasible = 3,  // no plan keeps within the budget
-  kNoRun = 4,       // no such run, or a rank that does not answer
-  kRefused = 5,     // the run may not, or cannot, do what was asked
-};
+// The whole tree of verbs and options: what is parsed, completed and described. Parsing runs the
+// verb, which sets `exit_code`.
+std::unique_ptr<CLI::App> makeProgram(int& exit_code);
 
 // Each adds a subcommand that runs while the command line is parsed and sets `exit_code`, which
 // outlives `app`. What goes wrong leaves as std::invalid_argument (bad input), NoRun or another

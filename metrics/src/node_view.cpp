@@ -8,6 +8,7 @@
 
 #include "ebbtide/metrics/exposition_format.hpp"
 #include "ebbtide/metrics/machine_name.hpp"
+#include "ebbtide/metrics/refusals.hpp"
 #include "ebbtide/metrics/socket_folder.hpp"
 #include "exposition_merge.hpp"
 #include "rank_sockets.hpp"
@@ -21,12 +22,6 @@ constexpr std::chrono::milliseconds kChangeLimit{59'000};  // just below the ser
 
 std::string textOf(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-// As openapi.json has them. What else listens on a rank's socket may say anything.
-bool isCode(const std::string& text) {
-  return (text.size() == 4 || text.size() == 5) && text.starts_with("EB") &&
-         std::all_of(text.begin() + 2, text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // Of a rank whose answer is not the one hoped for: what went wrong, and the code of that where the

@@ -11,7 +11,7 @@
 #include "checked_json.hpp"
 #include "live/budget_change.hpp"
 #include "live/rank_answers.hpp"
-#include "live/rank_status.hpp"
+#include "live/rank_row.hpp"
 #include "served_ranks.hpp"
 #include "verbs.hpp"
 #include "wrong_server.hpp"
@@ -78,10 +78,10 @@ TEST_F(RunningJobTest, AsksAllRanksAndSkipsTheDead) {
   ASSERT_EQ(answers.size(), 3U);
   EXPECT_EQ(exitCodeOf(answers), kFeasible);
   // The made-up ranks: the second has no budget, the third is paused.
-  EXPECT_EQ(RankStatus::of(answers[0]).memory.budget_bytes, std::int64_t{16} << 30);
-  EXPECT_EQ(RankStatus::of(answers[1]).memory.budget_bytes, std::nullopt);
-  EXPECT_EQ(RankStatus::of(answers[2]).state, "paused");
-  EXPECT_EQ(RankStatus::of(answers[0]).history.step_seconds.size(), 120U);
+  EXPECT_EQ(RankRow::of(answers[0]).memory.budget_bytes, std::int64_t{16} << 30);
+  EXPECT_EQ(RankRow::of(answers[1]).memory.budget_bytes, std::nullopt);
+  EXPECT_EQ(RankRow::of(answers[2]).state, "paused");
+  EXPECT_EQ(RankRow::of(answers[0]).history.step_seconds.size(), 120U);
 }
 
 TEST_F(RunningJobTest, ARankThatHangsHoldsUpNobodyElse) {
@@ -159,7 +159,7 @@ TEST_F(RunningJobTest, UnreadableAnswersAreSaidAndDoNoHarm) {
   }
   EXPECT_EQ(answers[3].problem, "not available: not built");
   EXPECT_EQ(answers[4].problem, "?[2J?1m");
-  const RankStatus status = RankStatus::of(answers[5]);
+  const RankRow status = RankRow::of(answers[5]);
   EXPECT_EQ(status.problem,
             "its answer cannot be read: it is not the JSON of a rank, or is incomplete");  // 1e999
 }
@@ -187,7 +187,7 @@ TEST_F(RunningJobTest, OtherTypesThanPromisedAreNotKnown) {
   answer.document = *parseChecked(
       "{\"state\":\"x\\u001b[1m\",\"steps\":\"many\",\"memory\":7,\"step_seconds\":[],"
       "\"history\":{\"step_seconds\":[1,\"a\",null,2]}}");
-  const RankStatus status = RankStatus::of(answer);
+  const RankRow status = RankRow::of(answer);
   EXPECT_EQ(status.state, "x?[1m");
   EXPECT_EQ(status.steps.count, std::nullopt);
   EXPECT_EQ(status.memory.peak_bytes, std::nullopt);

@@ -1,11 +1,11 @@
 // What is made from the tree of verbs: nothing in it is missing there.
 #include <gtest/gtest.h>
 
-#include "program.hpp"
 #include "shell/command_tree.hpp"
 #include "shell/completion.hpp"
 #include "shell/exit_codes.hpp"
 #include "shell/manual.hpp"
+#include "verbs.hpp"
 
 namespace ebbtide::cli {
 namespace {

@@ -23,8 +23,8 @@ TopKey key(Kind kind) {
 }
 
 // Rank r: live 2 GiB, peak 4 GiB of 8 GiB, a step of 0.1 s * (r + 1).
-RankStatus rankOf(int rank) {
-  RankStatus status;
+RankRow rankOf(int rank) {
+  RankRow status;
   status.rank = rank;
   status.state = "training";
   status.host = "node";
@@ -42,7 +42,7 @@ RankStatus rankOf(int rank) {
 TopModel modelOf(int ranks) {
   TopModel model;
   model.title = "job j";
-  std::vector<RankStatus> rows;
+  std::vector<RankRow> rows;
   for (int rank = 0; rank < ranks; ++rank) rows.push_back(rankOf(rank));
   model.setRanks(std::move(rows));
   return model;
@@ -70,7 +70,7 @@ TEST(TopFrame, ShowsARankInEightyColumns) {
 
 TEST(TopFrame, WhatIsOverTheBudgetIsMarked) {
   TopModel model;
-  RankStatus status = rankOf(0);
+  RankRow status = rankOf(0);
   status.memory.peak_bytes = 16 * kGiB;  // the scale: a budget of 8 GiB is its half
   status.violations = 3;
   model.setRanks({status});
@@ -83,9 +83,9 @@ TEST(TopFrame, WhatIsOverTheBudgetIsMarked) {
 // The budget of 8 GiB bounds the peak of 4 GiB and what others hold of the GPU, 2 GiB.
 TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
   TopModel model;
-  RankStatus status = rankOf(0);
+  RankRow status = rankOf(0);
   status.memory.margin_bytes = 2 * kGiB;
-  RankStatus without = status;
+  RankRow without = status;
   without.rank = 1;
   without.memory.budget_bytes.reset();
   model.setRanks({status, without});
@@ -99,7 +99,7 @@ TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
   EXPECT_NE(lines[4].text().find(" 4.00 GiB / none "), std::string::npos) << lines[4].text();
   EXPECT_NE(lines[21].text().find("live 2.00 GiB, others 2.00 GiB"), std::string::npos);
   // 5 of 8 GiB are less than 6 of 8.
-  RankStatus other = rankOf(2);
+  RankRow other = rankOf(2);
   other.memory.peak_bytes = 5 * kGiB;
   model.setRanks({other, status});
   model.press(letter('s'), 10);  // by memory
@@ -112,7 +112,7 @@ TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
 
 TEST(TopFrame, ARankWithoutAnAnswerSaysWhy) {
   TopModel model;
-  RankStatus silent;
+  RankRow silent;
   silent.rank = 3;
   silent.where = "node7:9464";
   silent.problem = "no answer within 5 s";
@@ -129,7 +129,7 @@ TEST(TopFrame, ARankWithoutAnAnswerSaysWhy) {
 // Every size, with and without Unicode, with all kinds of rows.
 TEST(TopFrame, FitsEveryScreen) {
   TopModel model = modelOf(40);
-  std::vector<RankStatus> rows = model.rows();
+  std::vector<RankRow> rows = model.rows();
   rows[1].memory.budget_bytes.reset();
   rows[2] = {};
   rows[2].rank = 2;
@@ -184,7 +184,7 @@ TEST(TopFrame, ScrollsThroughAThousandRanks) {
 // Job a: ranks 0 and 1, steps of 0.1 and 0.2 s. Job b: rank 0, a step of 0.3 s, over its budget.
 TopModel twoJobs() {
   TopModel model;
-  std::vector<RankStatus> rows = {rankOf(0), rankOf(0), rankOf(1)};
+  std::vector<RankRow> rows = {rankOf(0), rankOf(0), rankOf(1)};
   rows[0].job = "b";
   rows[0].steps.median_seconds = 0.3;
   rows[0].violations = 2;
@@ -212,7 +212,7 @@ TEST(TopFrame, HasASectionForEachOfSeveralJobs) {
   EXPECT_FALSE(lines[7].selected);
   EXPECT_TRUE(lines[21].text().starts_with("rank 0 of a on node, "));
   // With one job left: as with one from the begin.
-  RankStatus last = rankOf(0);
+  RankRow last = rankOf(0);
   last.job = "b";
   model.setRanks({last});
   lines = topFrame(model, size, false);
@@ -246,7 +246,7 @@ TEST(TopModel, SortsJobsByTheirFirstRank) {
 TEST(TopModel, PagesLeaveOutNoRankOfManyJobs) {
   for (int visible = 1; visible <= 9; ++visible) {
     TopModel model;
-    std::vector<RankStatus> rows;
+    std::vector<RankRow> rows;
     for (int job = 0; job < 30; ++job) {
       for (int rank = 0; rank <= job % 3; ++rank) {
         rows.push_back(rankOf(rank));
@@ -321,7 +321,7 @@ TEST(TopModel, RandomKeysAndAnswersNeverLeaveTheRows) {
   const std::string letters = "sbt?hjk0123GiB%none.";
   for (int round = 0; round < 20000; ++round) {
     if (random() % 10 == 0) {
-      std::vector<RankStatus> rows;
+      std::vector<RankRow> rows;
       for (unsigned i = random() % 5; i > 0; --i) {
         rows.push_back(rankOf(static_cast<int>(random() % 8)));
         rows.back().job = std::to_string(random() % 3);

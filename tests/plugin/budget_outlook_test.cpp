@@ -141,7 +141,7 @@ TEST_F(BudgetOutlookTest, WhatLivesLongerByNowIsAddedToBoth) {
   const RunSummary before = told();
   {
     const Held held = guard_.hold();
-    GrownBase& grown = verdict().grown();
+    ToldGrowth& grown = verdict().grown();
     grown.settle(held, 4, 100 * kMib, 100 * kMib);
     for (const std::int64_t step : {5, 6}) grown.note(held, step, 110 * kMib);
     grown.update(held);

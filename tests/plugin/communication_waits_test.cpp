@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -126,33 +124,6 @@ TEST_F(CommunicationWaitsTest, ThreadsAddAndReadAtOnce) {
   over = true;
   for (auto& thread : threads) thread.join();
   for (const std::uint64_t total : seen) EXPECT_EQ(total, kAll);
-}
-
-TEST(CoveredNs, OverlapsCountOnce) {
-  // 10 to 30 and 20 to 40 are 30 ns; 60 to 70 are 10 more; of 90 to 200 the last 10 before 100.
-  const std::vector<CommunicationWait> waits = {waitOf(60, 70), waitOf(20, 40), waitOf(10, 30),
-                                                waitOf(90, 200)};
-  EXPECT_EQ(coveredNs(waits, 0, 100), 50);
-  EXPECT_EQ(coveredNs(waits, 25, 65), 20);  // 25 to 40, 60 to 65
-  EXPECT_EQ(coveredNs({}, 0, 100), 0);
-}
-
-TEST(CoveredNs, IsTheNumberOfCoveredNanoseconds) {
-  std::mt19937 random(7);
-  for (int round = 0; round < 200; ++round) {
-    std::vector<bool> busy(100);
-    std::vector<CommunicationWait> waits;
-    for (unsigned i = random() % 8; i > 0; --i) {
-      const auto begin = static_cast<std::int64_t>(random() % 100);
-      const auto end =
-          std::min<std::int64_t>(100, begin + static_cast<std::int64_t>(random() % 40));
-      waits.push_back(waitOf(begin, end));
-      std::fill(busy.begin() + begin, busy.begin() + end, true);
-    }
-    const auto from = static_cast<std::int64_t>(random() % 50);
-    const auto to = from + static_cast<std::int64_t>(random() % 50);
-    EXPECT_EQ(coveredNs(waits, from, to), std::count(busy.begin() + from, busy.begin() + to, true));
-  }
 }
 
 }  // namespace

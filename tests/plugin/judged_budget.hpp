@@ -6,8 +6,8 @@
 
 #include "judged_run.hpp"
 #include "runtime/budget/budget_refusal.hpp"
-#include "runtime/budget/grown_base.hpp"
 #include "runtime/budget/told_budgets.hpp"
+#include "runtime/budget/told_growth.hpp"
 
 namespace ebbtide::plugin::test {
 
@@ -18,7 +18,7 @@ class JudgedBudgetTest : public JudgedRunTest {
   const JudgedRun run_ = run();
   RankBudget budget_{std::nullopt};
   BudgetFloor floor_;
-  GrownBase grown_{run_, floor_};
+  ToldGrowth grown_{run_, floor_};
   ToldBudgets told_{trained_, floor_, grown_};
   BudgetRefusal refusal_{run_, budget_, floor_, told_};
 };

@@ -7,7 +7,7 @@
 #include "fake_control.hpp"
 #include "judged_run.hpp"
 #include "runtime/budget/drops_allowed.hpp"
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 #include "runtime/output/run_lines.hpp"
 #include "runtime/programs/steps_so_far.hpp"
 #include "runtime/rank_in_job.hpp"
@@ -62,7 +62,7 @@ class PlannedRunTest : public JudgedRunTest {
                    .life = life_,
                    .lines = lines_,
                    .torch_version = torch_version_}};
-  HostOutage host_{budget_};
+  OutageCourse host_{budget_};
   BudgetController budget_{judged()};
   StepPlanning plans_{{.service = planning_,
                        .budget = budget_,

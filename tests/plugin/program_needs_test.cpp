@@ -28,7 +28,7 @@ class ProgramNeedsTest : public test::ControlledSession {
   // The budget was judged with the recorded step's base, and two steps began with so much more.
   void grow(std::int64_t bytes) {
     const auto held = session_->guard().hold();
-    GrownBase& grown = verdict().grown();
+    ToldGrowth& grown = verdict().grown();
     grown.settle(held, 4, trace_.base_bytes, trace_.base_bytes);
     for (const std::int64_t step : {5, 6}) grown.note(held, step, trace_.base_bytes + bytes);
     grown.update(held);

@@ -36,7 +36,7 @@ class VerificationsTest : public test::JudgedRunTest {
                       .warn = [](const std::string&) {},
                       .debug = [](const std::string&) {}}};
   PlanningService planning_{{}, [](const std::string&) {}};
-  HostOutage host_{budget_};
+  OutageCourse host_{budget_};
   BudgetController budget_{run(host_.state())};
   Verifications verifications_{
       {.steps = steps_so_far_,

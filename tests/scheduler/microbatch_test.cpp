@@ -135,7 +135,7 @@ TEST(Microbatch, composesStepsOfAnyMixture) {
     options.in_flight = in_flight;
     options.points = 5;
     options.planner = "greedy";
-    const std::vector<CurvePoint> curve = microbatchCurve(all, options);
+    const std::vector<MicrobatchPoint> curve = microbatchCurve(all, options);
     ASSERT_FALSE(curve.empty());
     EXPECT_EQ(curve.front().point.recompute_ns, 0);
     for (std::size_t i = 1; i < curve.size(); ++i) {
@@ -147,7 +147,7 @@ TEST(Microbatch, composesStepsOfAnyMixture) {
     std::vector<StagePoint> points;
     Nanoseconds recompute_ns = 0;
     for (const Microbatch& m : microbatches) {
-      const CurvePoint& chosen = curve[random() % curve.size()];
+      const MicrobatchPoint& chosen = curve[random() % curve.size()];
       parts.push_back(&m);
       schedules.push_back(&chosen.schedule);
       points.push_back(chosen.point);
@@ -258,7 +258,7 @@ TEST(Microbatch, writesABufferOfAll) {
   }
   const Microbatch& first = microbatches.front();
   for (const ValueId v : {0, 2}) EXPECT_TRUE(first.graph().values[v].pinned) << v;
-  const std::vector<CurvePoint> curve =
+  const std::vector<MicrobatchPoint> curve =
       microbatchCurve(all, {.most_bytes = 60, .in_flight = kMicrobatches, .planner = "greedy"});
   // y is not made again, since what it was made of is gone: z alone is, in 5 ns.
   ASSERT_EQ(curve.size(), 2U);

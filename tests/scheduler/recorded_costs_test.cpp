@@ -63,9 +63,9 @@ double ratio(Bytes a, Bytes b) {
 
 // Times are scaled, and bytes are more for all points alike by what is no value's.
 std::int32_t placeOf(const PartCosts& costs, std::int32_t at,
-                     const std::vector<CurvePoint>& curve) {
+                     const std::vector<MicrobatchPoint>& curve) {
   const Bytes dropped = costs.points[0].held_bytes - costs.points[at].held_bytes;
-  const auto found = std::find_if(curve.begin(), curve.end(), [&](const CurvePoint& each) {
+  const auto found = std::find_if(curve.begin(), curve.end(), [&](const MicrobatchPoint& each) {
     return curve[0].point.held_bytes - each.point.held_bytes == dropped;
   });
   return static_cast<std::int32_t>(found - curve.begin());

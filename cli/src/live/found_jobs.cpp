@@ -59,8 +59,8 @@ std::string socketFolder() {
   return metrics::socketFolder(given == nullptr ? "" : given);
 }
 
-std::vector<RankSocket> socketsOf(const std::string& job_folder) {
-  std::vector<RankSocket> sockets;
+std::vector<FoundRank> socketsOf(const std::string& job_folder) {
+  std::vector<FoundRank> sockets;
   std::error_code error;
   for (fs::directory_iterator at(job_folder, error), end; !error && at != end;
        at.increment(error)) {
@@ -69,7 +69,7 @@ std::vector<RankSocket> socketsOf(const std::string& job_folder) {
     }
   }
   std::sort(sockets.begin(), sockets.end(),
-            [](const RankSocket& a, const RankSocket& b) { return a.rank < b.rank; });
+            [](const FoundRank& a, const FoundRank& b) { return a.rank < b.rank; });
   return sockets;
 }
 
@@ -81,7 +81,7 @@ std::vector<FoundJob> findJobs(const std::string& folder) {
     std::error_code ignored;
     if (!at->is_directory(ignored)) continue;
     FoundJob job{.id = at->path().filename().string(), .ranks = {}, .dead = {}};
-    for (RankSocket& socket : socketsOf(at->path().string())) {
+    for (FoundRank& socket : socketsOf(at->path().string())) {
       if (isListening(socket.path)) {
         job.ranks.push_back(std::move(socket));
       } else {

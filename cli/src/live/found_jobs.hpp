@@ -6,15 +6,15 @@
 
 namespace ebbtide::cli {
 
-struct RankSocket {
+struct FoundRank {
   int rank = 0;
   std::string path;
 };
 
 struct FoundJob {
   std::string id;
-  std::vector<RankSocket> ranks;  // that listen, by rank
-  std::vector<int> dead;          // ranks whose sockets nobody listens on any more
+  std::vector<FoundRank> ranks;  // that listen, by rank
+  std::vector<int> dead;         // ranks whose sockets nobody listens on any more
 };
 
 // That of this process's environment: the one that a rank started in it would use.
@@ -25,6 +25,6 @@ std::string socketFolder();
 std::vector<FoundJob> findJobs(const std::string& folder);
 
 // The sockets of one job as they lie there now, by rank; nobody is asked whether he listens.
-std::vector<RankSocket> socketsOf(const std::string& job_folder);
+std::vector<FoundRank> socketsOf(const std::string& job_folder);
 
 }  // namespace ebbtide::cli

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "checked_json.hpp"
+#include "ebbtide/metrics/refusals.hpp"
 #include "verbs.hpp"
 
 namespace ebbtide::cli {
@@ -29,13 +30,6 @@ int exitCodeOf(const RankAnswer& answer) {
   }
 }
 
-// "EB" and digits, as ours are: what another server calls a code is not shown.
-bool isCode(const std::string& text) {
-  constexpr std::size_t kLongest = 6;
-  return text.size() > 2 && text.size() <= kLongest && text.starts_with("EB") &&
-         std::all_of(text.begin() + 2, text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // A command at the problem's end stays last, to be pasted: the sentence before has the code.
 std::size_t codeAt(const std::string& problem) {
   const std::size_t command = problem.rfind(": ebbtide ");
@@ -48,7 +42,7 @@ std::size_t codeAt(const std::string& problem) {
 
 std::string problemOf(const RankAnswer& answer) {
   const std::string code = textAt(answer.document, {"code"});
-  if (answer.problem.empty() || !isCode(code)) return answer.problem;
+  if (answer.problem.empty() || !metrics::isCode(code)) return answer.problem;
   const std::size_t at = codeAt(answer.problem);
   return fmt::format("{} [{}]{}", answer.problem.substr(0, at), code, answer.problem.substr(at));
 }

@@ -62,7 +62,7 @@ std::string ranges(const std::vector<int>& ranks) {
 
 std::vector<int> liveRanks(const FoundJob& job) {
   std::vector<int> ranks;
-  for (const RankSocket& socket : job.ranks) ranks.push_back(socket.rank);
+  for (const FoundRank& socket : job.ranks) ranks.push_back(socket.rank);
   return ranks;
 }
 
@@ -285,7 +285,7 @@ std::vector<RankAnswer> RunningJob::statusesOfNodes(std::chrono::milliseconds li
 std::vector<RunningJob::Target> RunningJob::targets(std::vector<RankAnswer>& silent) {
   std::vector<Target> targets;
   if (input_.endpoints.empty()) {
-    for (const RankSocket& socket : socketsOf(folder_)) {
+    for (const FoundRank& socket : socketsOf(folder_)) {
       if (isWanted(socket.rank)) targets.push_back({socket.rank, "", UnixAddress{socket.path}});
     }
     return targets;

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "live/rank_answers.hpp"
-#include "live/rank_status.hpp"
+#include "live/rank_row.hpp"
 #include "live/running_jobs.hpp"
 #include "shown_values.hpp"
 #include "terminal_text.hpp"
@@ -28,7 +28,7 @@ std::string table(const std::vector<RankAnswer>& answers) {
                    {"recompute"},
                    {"violations"}});
   for (const RankAnswer& answer : answers) {
-    const RankStatus status = RankStatus::of(answer);
+    const RankRow status = RankRow::of(answer);
     const std::string name = answer.rank < 0 ? "-" : std::to_string(answer.rank);
     if (!status.problem.empty()) {
       table.add({name, (status.where.empty() ? "" : status.where + ": ") + status.problem});

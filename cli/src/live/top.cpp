@@ -14,7 +14,7 @@
 #include "given_seconds.hpp"
 #include "live/budget_change.hpp"
 #include "live/rank_answers.hpp"
-#include "live/rank_status.hpp"
+#include "live/rank_row.hpp"
 #include "live/running_jobs.hpp"
 #include "live/terminal_screen.hpp"
 #include "live/top_frame.hpp"
@@ -35,10 +35,10 @@ struct Arguments {
   bool once = false, json = false;
 };
 
-std::vector<RankStatus> statusesOf(const std::vector<JobAnswers>& jobs) {
-  std::vector<RankStatus> ranks;
+std::vector<RankRow> statusesOf(const std::vector<JobAnswers>& jobs) {
+  std::vector<RankRow> ranks;
   for (const JobAnswers& job : jobs) {
-    for (const RankAnswer& answer : job.answers) ranks.push_back(RankStatus::of(answer, job.job));
+    for (const RankAnswer& answer : job.answers) ranks.push_back(RankRow::of(answer, job.job));
   }
   return ranks;
 }
@@ -89,7 +89,7 @@ class Asker {
     return true;
   }
 
-  std::optional<std::vector<RankStatus>> ranks() { return ranks_.take(); }
+  std::optional<std::vector<RankRow>> ranks() { return ranks_.take(); }
   std::optional<std::string> outcome() {
     auto changed = changed_.take();
     if (!changed) return problem_.take();
@@ -121,7 +121,7 @@ class Asker {
     std::mutex mutex;
     std::condition_variable_any waiting;
     while (!stop.stop_requested()) {
-      std::vector<RankStatus> ranks;
+      std::vector<RankRow> ranks;
       try {
         const auto limit = arguments_.job.timeout();
         const std::vector<JobAnswers> jobs =
@@ -146,7 +146,7 @@ class Asker {
   }
 
   const Arguments arguments_;
-  Latest<std::vector<RankStatus>> ranks_;
+  Latest<std::vector<RankRow>> ranks_;
   Latest<std::string> changed_, problem_;
   bool changing_now_ = false;
   std::jthread polling_, changing_;

@@ -82,7 +82,7 @@ TextStyle styleOf(const std::string& state) {
   return state == "paused" ? TextStyle::kWarning : TextStyle::kFaint;
 }
 
-double barScale(const RankStatus& status, double most_bytes) {
+double barScale(const RankRow& status, double most_bytes) {
   const double budget = status.isLimited() ? static_cast<double>(*status.memory.budget_bytes) : 0;
   const auto peak = static_cast<double>(status.boundedPeakBytes().value_or(0));
   return budget > 0 ? std::max(budget, peak) : most_bytes;
@@ -90,7 +90,7 @@ double barScale(const RankStatus& status, double most_bytes) {
 
 // Live bytes, then the peak, then what others hold of a GPU, then what the budget has left; what is
 // over the budget is red. Without a budget the scale is the largest peak that is shown.
-std::vector<StyledText> bar(const RankStatus& status, int width, double most_bytes, bool unicode) {
+std::vector<StyledText> bar(const RankRow& status, int width, double most_bytes, bool unicode) {
   const double scale = barScale(status, most_bytes);
   const auto cells = [&](double bytes) {
     if (!(scale > 0)) return 0;
@@ -116,7 +116,7 @@ std::vector<StyledText> bar(const RankStatus& status, int width, double most_byt
 }
 
 // "15.50 / 16.00 GiB": both in the unit of the larger one.
-std::string memoryText(const RankStatus& status) {
+std::string memoryText(const RankRow& status) {
   const auto held = status.boundedPeakBytes();
   if (!held) return "-";
   if (!status.isLimited()) return shownBytes(held) + " / none";
@@ -133,8 +133,8 @@ std::string memoryText(const RankStatus& status) {
   return fmt::format("{} / {} B", *held, *status.memory.budget_bytes);
 }
 
-FrameLine row(const RankStatus& status, const Layout& layout, TopModel::Trend trend,
-              double most_bytes, bool unicode) {
+FrameLine row(const RankRow& status, const Layout& layout, TopModel::Trend trend, double most_bytes,
+              bool unicode) {
   FrameLine line;
   const auto add = [&](const std::string& text, TextStyle style = TextStyle::kPlain) {
     line.parts.push_back({text, style});
@@ -188,9 +188,9 @@ struct Summary {
   double most_bytes = 0;  // the largest peak of one rank
 };
 
-Summary summaryOf(std::span<const RankStatus> rows) {
+Summary summaryOf(std::span<const RankRow> rows) {
   Summary sum;
-  for (const RankStatus& status : rows) {
+  for (const RankRow& status : rows) {
     sum.ranks += status.rank >= 0 ? 1 : 0;
     if (!status.problem.empty()) {
       ++sum.silent;
@@ -268,7 +268,7 @@ std::vector<FrameLine> head(const TopModel& model, const Summary& sum) {
 }
 
 // "job night  2 ranks, 2 training; slowest 200.0 ms (rank 1)"
-FrameLine heading(std::span<const RankStatus> section) {
+FrameLine heading(std::span<const RankRow> section) {
   const Summary sum = summaryOf(section);
   FrameLine line = plain("job " + forColumns(section.front().job) + "  ", TextStyle::kTitle);
   addCounts(line, sum);
@@ -279,7 +279,7 @@ FrameLine heading(std::span<const RankStatus> section) {
 
 FrameLine detail(const TopModel& model) {
   if (model.rows().empty()) return plain("waiting for answers", TextStyle::kFaint);
-  const RankStatus& status = model.rows()[model.selected()];
+  const RankRow& status = model.rows()[model.selected()];
   if (!status.problem.empty()) return plain(status.problem, TextStyle::kBad);
   std::string text = fmt::format("rank {}", status.rank);
   if (model.jobs() > 1) text += " of " + forColumns(status.job);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kLongestSize = 24;  // letters of a budget that is typed
 
 // What a rank is sorted by, the largest first; less than all where it is not known.
-double weight(const RankStatus& status, TopModel::Sort sort) {
+double weight(const RankRow& status, TopModel::Sort sort) {
   constexpr double kUnknown = -1;
   switch (sort) {
     case TopModel::Sort::kRank:
@@ -38,7 +38,7 @@ double weight(const RankStatus& status, TopModel::Sort sort) {
 
 }  // namespace
 
-void TopModel::setRanks(std::vector<RankStatus> ranks) {
+void TopModel::setRanks(std::vector<RankRow> ranks) {
   std::optional<Place> kept;
   if (selected_ < rows_.size()) kept = placeOf(rows_[selected_]);
   rows_ = std::move(ranks);
@@ -47,20 +47,20 @@ void TopModel::setRanks(std::vector<RankStatus> ranks) {
 
 void TopModel::sortRows(const std::optional<Place>& kept) {
   std::map<std::string, double> heaviest;  // by job: jobs without a difference stay by name
-  for (const RankStatus& row : rows_) {
+  for (const RankRow& row : rows_) {
     const double own = weight(row, sort_);
     const auto [at, is_new] = heaviest.emplace(row.job, own);
     if (!is_new) at->second = std::max(at->second, own);
   }
   using Key = std::tuple<double, const std::string&, double, int>;
-  const auto key = [&](const RankStatus& row) {
+  const auto key = [&](const RankRow& row) {
     return Key(-heaviest.at(row.job), row.job, -weight(row, sort_), row.rank);
   };
   std::stable_sort(rows_.begin(), rows_.end(),
-                   [&](const RankStatus& a, const RankStatus& b) { return key(a) < key(b); });
+                   [&](const RankRow& a, const RankRow& b) { return key(a) < key(b); });
   jobs_ = heaviest.size();
   setLines();
-  const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const RankStatus& row) {
+  const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const RankRow& row) {
     return kept && placeOf(row) == *kept;
   });
   if (found != rows_.end()) selected_ = static_cast<std::size_t>(found - rows_.begin());
@@ -83,7 +83,7 @@ std::size_t TopModel::lineOf(std::size_t row) const {
   return found == lines_.end() ? 0 : static_cast<std::size_t>(found - lines_.begin());
 }
 
-std::span<const RankStatus> TopModel::section(std::size_t first_row) const {
+std::span<const RankRow> TopModel::section(std::size_t first_row) const {
   std::size_t end = first_row;
   while (end < rows_.size() && rows_[end].job == rows_[first_row].job) ++end;
   return std::span(rows_).subspan(first_row, end - first_row);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "live/rank_status.hpp"
+#include "live/rank_row.hpp"
 
 namespace ebbtide::cli {
 
@@ -47,17 +47,17 @@ class TopModel {
   enum class Trend { kStepTime, kPeak };
 
   // The newest answers. The selection stays with its rank.
-  void setRanks(std::vector<RankStatus> ranks);
+  void setRanks(std::vector<RankRow> ranks);
   // `visible`: lines of ranks and headings that fit on the screen, at least 1.
   TopAction press(const TopKey& key, int visible);
 
   // A job's rows lie together. Jobs and the rows of each are sorted alike, jobs by their first row.
-  const std::vector<RankStatus>& rows() const { return rows_; }
+  const std::vector<RankRow>& rows() const { return rows_; }
   // All rows; with several jobs each one's heading before it.
   const std::vector<TopLine>& lines() const { return lines_; }
   std::size_t jobs() const { return jobs_; }
   // The rows of the job that begins with this one.
-  std::span<const RankStatus> section(std::size_t first_row) const;
+  std::span<const RankRow> section(std::size_t first_row) const;
   std::size_t selected() const { return selected_; }  // of rows()
   // The first of lines() in a window of `visible` ones that has the selection in it.
   std::size_t firstShown(int visible) const;
@@ -76,7 +76,7 @@ class TopModel {
     int rank = 0;
     bool operator==(const Place&) const = default;
   };
-  static Place placeOf(const RankStatus& row) { return {row.job, row.where, row.rank}; }
+  static Place placeOf(const RankRow& row) { return {row.job, row.where, row.rank}; }
 
   void sortRows(const std::optional<Place>& kept);
   void setLines();
@@ -88,7 +88,7 @@ class TopModel {
   TopAction pressInPrompt(const TopKey& key);
   TopAction pressLetter(char letter);
 
-  std::vector<RankStatus> rows_;
+  std::vector<RankRow> rows_;
   std::vector<TopLine> lines_;
   std::size_t jobs_ = 0, selected_ = 0, first_ = 0;
   Sort sort_ = Sort::kRank;

@@ -1,13 +1,22 @@
-// The exit codes in words, once for the manual, the help and the tests.
+// The exit codes, a part of the command line's contract: the same for all verbs. All but 0 and 3
+// come with a message on stderr.
 #pragma once
 
 #include <array>
 #include <utility>
 
-#include "verbs.hpp"
-
 namespace ebbtide::cli {
 
+enum ExitCode : int {
+  kFeasible = 0,
+  kFailure = 1,
+  kBadInput = 2,
+  kInfeasible = 3,
+  kNoRun = 4,
+  kRefused = 5,
+};
+
+// In words, for the manual, the help and the tests.
 inline constexpr std::array<std::pair<int, const char*>, 6> kExitCodes = {{
     {kFeasible, "done; a plan or a schedule fits its budget"},
     {kFailure,

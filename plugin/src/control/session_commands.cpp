@@ -121,7 +121,7 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
     if (!why) why = pauseRefusal(run);
     recorded = std::move(run.steps.recorded);
     if (!why && recorded.empty()) why = nothingRecorded();
-    if (!why && form.isOfSteps() && !session_.budgets().baseIsSettled(held)) why = notMeasured();
+    if (!why && form.isOfSteps() && !session_.budgets().stepsAreMeasured(held)) why = notMeasured();
   }
   if (why) return answer(*why);
   try {

@@ -63,7 +63,7 @@ class SessionControl final : public RunControl {
   std::optional<metrics::Response> refusal(const RunView& run) const;
   static std::optional<metrics::Response> pauseRefusal(const RunView& run);
 
-  // --- views (session_views.cpp)
+  // --- answers (session_answers.cpp)
   metrics::Response status();
   metrics::Response plan();
   metrics::Response curve();

@@ -3,23 +3,9 @@
 #include <bit>
 #include <cstring>
 
+#include "device/word_mix.hpp"
+
 namespace ebbtide::plugin {
-namespace {
-
-constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
-
-std::uint64_t mixed(std::uint64_t state, std::uint64_t word) {
-  return std::rotl((state ^ word) * kOdd, 29);
-}
-
-std::uint64_t wordAt(const unsigned char* data) {
-  std::uint64_t word;
-  std::memcpy(&word, data, sizeof word);
-  return word;
-}
-
-}  // namespace
-
 inline void ChecksumOfParts::Lane::take(std::uint64_t word) noexcept {
   mixture = mixed(mixture, word);
   sum = std::rotl(sum, 7) + word;

@@ -1,24 +1,15 @@
 #include "device/fingerprint.hpp"
 
-#include <bit>
 #include <cstring>
 #include <initializer_list>
+
+#include "device/word_mix.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 constexpr std::int64_t kLineBytes = 64;
 constexpr std::int64_t kLines = 256;  // some microseconds when none of them is cached
-
-std::uint64_t mixed(std::uint64_t state, std::uint64_t word) {
-  return std::rotl((state ^ word) * 0x9e3779b97f4a7c15ULL, 29);
-}
-
-std::uint64_t wordAt(const unsigned char* bytes) {
-  std::uint64_t word;
-  std::memcpy(&word, bytes, sizeof word);
-  return word;
-}
 
 // The words of a line go to one lane each, by name: no lane waits for another one's multiplication,
 // nor a line for the one before to come from memory. One changed word always shows.

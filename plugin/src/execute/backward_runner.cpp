@@ -60,7 +60,7 @@ c10::Storage BackwardRunner::unpack(UseId use) {
 // While a graph is captured nothing can be computed again or compared.
 c10::Storage BackwardRunner::unpackCaptured(UseId use) {
   const StepLock::Freeing lock(lock_);
-  retention_.leavePlan(lock, "backward while a graph is captured");
+  kept_values_.leavePlan(lock, "backward while a graph is captured");
   const ValueId id = values_.latest(lock, saved_.valueOf(use));
   c10::Storage storage = id != kNone ? values_[id].stored.storage() : c10::Storage();
   TORCH_CHECK(
@@ -241,7 +241,7 @@ void BackwardRunner::beginEvent(std::int32_t event) {
 
 void BackwardRunner::leavePlan(const std::string& why) {
   const StepLock::Held lock(lock_);
-  retention_.leavePlan(lock, why);
+  kept_values_.leavePlan(lock, why);
 }
 
 void BackwardRunner::finishLast() noexcept {

@@ -11,17 +11,17 @@
 #include <string>
 #include <vector>
 
+#include "execute/kept_values.hpp"
 #include "execute/plan_drops.hpp"
 #include "execute/restorer.hpp"
-#include "execute/retention.hpp"
 #include "execute/step_parts.hpp"
 
 namespace ebbtide::plugin {
 
 class BackwardRunner {
  public:
-  BackwardRunner(StepParts& step, Retention& retention, PlanDrops& drops, Restorer& restorer)
-      : step_(step), retention_(retention), drops_(drops), restorer_(restorer) {}
+  BackwardRunner(StepParts& step, KeptValues& kept_values, PlanDrops& drops, Restorer& restorer)
+      : step_(step), kept_values_(kept_values), drops_(drops), restorer_(restorer) {}
 
   c10::Storage restore(UseId use);  // for one unpack
   // No saved tensor is left: the last event's values need not wait for another one.
@@ -54,7 +54,7 @@ class BackwardRunner {
   void finishLastEvent() noexcept;
 
   StepParts& step_;
-  Retention& retention_;
+  KeptValues& kept_values_;
   PlanDrops& drops_;
   Restorer& restorer_;
   StepEvents& events_ = step_.run.events;

@@ -345,7 +345,7 @@ bool Evictor::markRecomputable(const StepLock::Freeing& lock, const Chain& chain
   }
   for (const ValueId input : inputs) {
     if (keepGraphInput(lock, values_.at(lock, input))) continue;
-    for (const ValueId each : inputs) retention_.letGo(lock, each);
+    for (const ValueId each : inputs) kept_values_.letGo(lock, each);
     return false;
   }
   for (const ValueId id : chain.unmarked) {

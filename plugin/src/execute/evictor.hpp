@@ -19,14 +19,14 @@
 #include <optional>
 #include <vector>
 
-#include "execute/retention.hpp"
+#include "execute/kept_values.hpp"
 #include "execute/step_parts.hpp"
 
 namespace ebbtide::plugin {
 
 class Evictor {
  public:
-  Evictor(StepParts& step, Retention& retention) : step_(step), retention_(retention) {}
+  Evictor(StepParts& step, KeptValues& kept_values) : step_(step), kept_values_(kept_values) {}
 
   std::int64_t evict(std::int64_t need_bytes) noexcept;
 
@@ -78,9 +78,9 @@ class Evictor {
   bool markRecomputable(const Freeing&, const Chain& chain);
 
   StepParts& step_;
-  Retention& retention_;
+  KeptValues& kept_values_;
   DropsAllowed& allowed_ = step_.run.drops;
-  HostOutage& outage_ = step_.run.outage;
+  OutageCourse& outage_ = step_.run.outage;
   ReplayTrust& trust_ = step_.run.trust;
   TrainedMemory& trained_ = step_.run.trained;
   SpillTarget& spills_ = step_.run.spills;

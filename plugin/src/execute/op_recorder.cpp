@@ -38,7 +38,7 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
     mixBoth(static_cast<std::uint64_t>(tensor.scalar_type()));
   };
   if (!isPlain(tensor)) {
-    if (isSecondDevice(tensor.device())) retention_.keepEverything(kTwoDevices);
+    if (isSecondDevice(tensor.device())) kept_values_.keepEverything(kTwoDevices);
     const bool empty = isEmpty(tensor) && !op.info->writes[argument];
     const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
     mixBoth(number ? kHashedNumber : kHashedOtherKind);
@@ -203,7 +203,7 @@ void OpRecorder::switchPlan(std::shared_ptr<const Plan> plan) {
     follower_.values().add(true);
     const c10::Storage present = values_[source].stored.storage();
     values_.giveUp(lock, values_.at(lock, source));
-    if (present) retention_.holdIfKept(lock, source, present);
+    if (present) kept_values_.holdIfKept(lock, source, present);
   }
 }
 
@@ -214,7 +214,7 @@ void OpRecorder::unplanFrom(const StepLock::Freeing& lock, ValueId first) {
     const c10::Storage present = values_[id].stored.storage();
     if (!present || values_[id].stored.overwritten()) continue;
     values_.giveUp(lock, values_.at(lock, id));
-    retention_.holdIfKept(lock, id, present);
+    kept_values_.holdIfKept(lock, id, present);
   }
 }
 
@@ -229,8 +229,8 @@ void OpRecorder::followPlan(RunOp& op, OpId id) {
     const StepLock::Freeing lock(lock_);
     op.on_plan = false;
     unplanFrom(lock, op.first_value);
-    retention_.leavePlan(lock,
-                         op.info->name + " at op " + std::to_string(id) + " gave something else");
+    kept_values_.leavePlan(lock,
+                           op.info->name + " at op " + std::to_string(id) + " gave something else");
   } else {
     const std::vector<ValueId>& drops = follower_.passOp(id);
     if (!follower_.verifies()) drops_.applyDrops(drops);
@@ -244,7 +244,7 @@ void OpRecorder::noteInserted(RunOp& op, OpId id) {
   unplanFrom(lock, op.first_value);
   const std::string what = op.info->name + " at op " + std::to_string(id);
   const auto inserted = follower_.noteInserted();
-  if (inserted == PlanFollower::Inserted::kTooMany) return retention_.leavePlan(lock, what);
+  if (inserted == PlanFollower::Inserted::kTooMany) return kept_values_.leavePlan(lock, what);
   if (inserted == PlanFollower::Inserted::kFirst)
     lines_.debug("not in the plan, which goes on after it: " + what);
 }

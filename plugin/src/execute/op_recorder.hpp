@@ -6,8 +6,8 @@
 
 #include <memory>
 
+#include "execute/kept_values.hpp"
 #include "execute/plan_drops.hpp"
-#include "execute/retention.hpp"
 #include "execute/step_parts.hpp"
 #include "execute/value_recorder.hpp"
 #include "execute/write_protection.hpp"
@@ -17,10 +17,10 @@ namespace ebbtide::plugin {
 class OpRecorder {
  public:
   // Each outlives it. `trains`: false: its thread has run nothing backward so far.
-  OpRecorder(StepParts& step, Retention& retention, WriteProtection& protection,
+  OpRecorder(StepParts& step, KeptValues& kept_values, WriteProtection& protection,
              ValueRecorder& recorder, PlanDrops& drops, bool trains)
       : step_(step),
-        retention_(retention),
+        kept_values_(kept_values),
         protection_(protection),
         recorder_(recorder),
         drops_(drops),
@@ -46,7 +46,7 @@ class OpRecorder {
   void unplanFrom(const Freeing&, ValueId first);
 
   StepParts& step_;
-  Retention& retention_;
+  KeptValues& kept_values_;
   WriteProtection& protection_;
   ValueRecorder& recorder_;
   PlanDrops& drops_;

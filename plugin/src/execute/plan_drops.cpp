@@ -26,7 +26,7 @@ void PlanDrops::applyDrops(c10::ArrayRef<ValueId> drops) {
   }
   for (const ValueId id : here) makeCopy(id);
   const StepLock::Freeing lock(lock_);
-  retention_.giveUpUnasked(lock);
+  kept_values_.giveUpUnasked(lock);
   for (const ValueId id : here) drop(lock, id);
   values_.dropLate(lock, follower_.offPlan());
 }
@@ -48,13 +48,13 @@ void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
     value.leaveToUses();
     return;
   }
-  if (!again && retention_.isAskedFor(lock, id)) return graphs_.hold(id);
+  if (!again && kept_values_.isAskedFor(lock, id)) return graphs_.hold(id);
   if (follower_.verifies() && again && value.liveUses() > 0 && !value.rejected())
     return;  // the original judges the replay
   if (value.rejected()) return;
   if (value.stored.servesLater() && !isStillOnHost(lock, value)) values_.giveUpSlot(lock, value);
-  if (retention_.onlyCopy(lock, id, value)) {
-    value.leaveToUsesIf(!retention_.fetchedLater(lock, id, value));
+  if (kept_values_.onlyCopy(lock, id, value)) {
+    value.leaveToUsesIf(!kept_values_.fetchedLater(lock, id, value));
     if (value.leftToUses() && value.liveUses() == 0) graphs_.hold(id);
     return;
   }
@@ -62,8 +62,8 @@ void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
   if (again) follower_.noteDropped(id);
   if (value.stored.held().use_count() > 1) values_.watchContents(lock, id);
   if (!value.stored.isLate()) values_.giveUp(lock, value);
-  const bool copy_is_read = value.liveUses() > 0 || retention_.fetchedLater(lock, id, value) ||
-                            retention_.isAskedFor(lock, id);
+  const bool copy_is_read = value.liveUses() > 0 || kept_values_.fetchedLater(lock, id, value) ||
+                            kept_values_.isAskedFor(lock, id);
   if (!copy_is_read) values_.giveUpCode(lock, value);
   if (!(copy_is_read && follower_.values().isOnHost(id))) values_.giveUpSlot(lock, value);
 }
@@ -112,7 +112,7 @@ void PlanDrops::makeCopy(ValueId id) {
     planned = follower_.values().planned(id);
     if (planned == kNone || follower_.plan()->values.fetches[planned] == 0) return;
     RunValue& value = *(found = &values_.at(lock, id));
-    if (!retention_.fetchedLater(lock, id, value) || value.stored.bits() || value.stored.slot())
+    if (!kept_values_.fetchedLater(lock, id, value) || value.stored.bits() || value.stored.slot())
       return;
     if (follower_.verifies() && value.liveUses() > 0) return;  // kept anyway
     present = value.stored.storage();

@@ -6,14 +6,14 @@
 //         ─► (by its op) ┘
 #pragma once
 
-#include "execute/retention.hpp"
+#include "execute/kept_values.hpp"
 #include "execute/step_parts.hpp"
 
 namespace ebbtide::plugin {
 
 class PlanDrops {
  public:
-  PlanDrops(StepParts& step, Retention& retention) : step_(step), retention_(retention) {}
+  PlanDrops(StepParts& step, KeptValues& kept_values) : step_(step), kept_values_(kept_values) {}
 
   // `drops`: the plan's numbers. Without the step's lock: copies take memory.
   void applyDrops(c10::ArrayRef<ValueId> drops);
@@ -29,8 +29,8 @@ class PlanDrops {
   bool isStillOnHost(const StepLock::Held&, const RunValue& value) const;
 
   StepParts& step_;
-  Retention& retention_;
-  HostOutage& outage_ = step_.run.outage;
+  KeptValues& kept_values_;
+  OutageCourse& outage_ = step_.run.outage;
   ReplayTrust& trust_ = step_.run.trust;
   SpillTarget& spills_ = step_.run.spills;
   ExecutorCounters& counters_ = step_.run.counters;

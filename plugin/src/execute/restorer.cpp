@@ -124,7 +124,7 @@ void Restorer::fetchCopy(ValueId planned) {
 
 // Of a slot that has been read.
 void Restorer::noteFetched(const StepLock::Held& lock, ValueId id, RunValue& value) {
-  if (retention_.staysOnHost(lock, id, value)) {
+  if (kept_values_.staysOnHost(lock, id, value)) {
     value.stored.keepSlot();
   } else {
     values_.giveUpSlot(lock, value);
@@ -373,8 +373,8 @@ void Restorer::refuseOutput(const RunOp& op, ValueId id) {
 
 // By a saved tensor, or a replay or fetch to come.
 bool Restorer::isReadAgain(const StepLock::Held& lock, ValueId id, const RunValue& value) const {
-  return value.isNeeded() || retention_.fetchedLater(lock, id, value) ||
-         retention_.readByPlan(lock, id) || retention_.isAskedFor(lock, id);
+  return value.isNeeded() || kept_values_.fetchedLater(lock, id, value) ||
+         kept_values_.readByPlan(lock, id) || kept_values_.isAskedFor(lock, id);
 }
 
 // After a replay: what was computed for it alone.

@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "base/fill_pattern.hpp"
-#include "execute/retention.hpp"
+#include "execute/kept_values.hpp"
 #include "execute/step_parts.hpp"
 
 namespace ebbtide::plugin {
 
 class Restorer {
  public:
-  Restorer(StepParts& step, Retention& retention) : step_(step), retention_(retention) {}
+  Restorer(StepParts& step, KeptValues& kept_values) : step_(step), kept_values_(kept_values) {}
 
   // `depth`: of replays for it so far; 0: it is asked for itself.
   c10::Storage materialize(ValueId value, int depth);
@@ -69,7 +69,7 @@ class Restorer {
                  unsigned char pattern, Comparison& comparison);
 
   StepParts& step_;
-  Retention& retention_;
+  KeptValues& kept_values_;
   Verifications& verifications_ = step_.run.verifications;
   ReplayTrust& trust_ = step_.run.trust;
   SpillTarget& spills_ = step_.run.spills;

@@ -33,7 +33,7 @@ void Restorer::endVerification(const std::exception& error) {
   } else {
     verifications_.failed(*follower_.plan(), messageOf(error));
   }
-  retention_.leavePlan(lock, "the verification step failed: " + messageOf(error));
+  kept_values_.leavePlan(lock, "the verification step failed: " + messageOf(error));
 }
 
 // What one replay lacked others would: a program that frees its parameters and gathers them again

@@ -8,7 +8,7 @@
 #include "observe/executor_counters.hpp"
 #include "observe/run_trace.hpp"
 #include "runtime/budget/drops_allowed.hpp"
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 #include "runtime/output/run_lines.hpp"
 #include "runtime/steps/step_events.hpp"
 #include "runtime/verifications.hpp"
@@ -20,7 +20,7 @@ struct RunParts {
   StepEvents& events;
   Verifications& verifications;
   DropsAllowed& drops;
-  HostOutage& outage;
+  OutageCourse& outage;
   ReplayTrust& trust;
   TrainedMemory& trained;
   SpillTarget& spills;  // where values go from that memory

@@ -5,7 +5,7 @@
 //                  └──────┬──────┴────────────────┬┘              │
 //              WriteProtection       PlanDrops   Restorer         │
 //                         └───────────────┴─────┬─────┴───────────┘
-//                                           Retention: what stays, and why
+//                                           KeptValues: what stays, and why
 //                                               ▼
 //                                           ValueTable ─► Verifier, TrainedLeaves, OpLog
 //

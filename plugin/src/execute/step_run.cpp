@@ -63,7 +63,7 @@ void StepRun::noteOtherLane(c10::ArrayRef<const c10::IValue> inputs) {
     touches = touches || step_.values.presentIn(lock, tensor) != nullptr;
   });
   if (!touches) return;
-  retention_.keepEverything("a step uses more than one stream of the GPU");
+  kept_values_.keepEverything("a step uses more than one stream of the GPU");
 }
 
 bool StepRun::isDetached(UseId use) const {
@@ -85,7 +85,7 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (step_.saved.isLeftOver(use)) step_.graphs.addLeftOver(-1);
     step_.follower.cursor().touch();
     if (step_.log) step_.log->add(EventKind::kRelease, use);
-    retention_.endUse(lock, use);
+    kept_values_.endUse(lock, use);
   }
   if (step_.saved.endOne() > 0) return;
   if (given_.any()) {
@@ -95,10 +95,10 @@ void StepRun::releaseUse(UseId use) noexcept {
   }
   backward_.finishLast();
   if (step_.follower.offPlan()) {
-    retention_.giveUpAll();
+    kept_values_.giveUpAll();
   } else if (step_.follower.plan()) {
     const StepLock::Freeing lock(step_.lock);
-    retention_.giveUpUnasked(lock);
+    kept_values_.giveUpUnasked(lock);
   }
   if (step_.log) step_.log->rest();
 }

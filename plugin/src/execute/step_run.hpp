@@ -17,10 +17,10 @@
 #include "execute/backward_runner.hpp"
 #include "execute/evictor.hpp"
 #include "execute/given_data.hpp"
+#include "execute/kept_values.hpp"
 #include "execute/op_recorder.hpp"
 #include "execute/plan_drops.hpp"
 #include "execute/restorer.hpp"
-#include "execute/retention.hpp"
 #include "execute/step_parts.hpp"
 #include "execute/value_recorder.hpp"
 #include "execute/write_protection.hpp"
@@ -118,7 +118,7 @@ class StepRun {
   const PlanFollower& follower() const noexcept { return step_.follower; }
   bool comparedWhole() const noexcept { return restorer_.comparedWhole(); }  // a verification step
   bool mayReplay() const noexcept {
-    return (step_.follower.hasPlan() && retention_.mayDrop()) ||
+    return (step_.follower.hasPlan() && kept_values_.mayDrop()) ||
            (step_.keeps_op_records && liveUses() > 0);
   }
   // False: no live step may, nor will. Most ops need no more than this answer.
@@ -132,14 +132,14 @@ class StepRun {
 
   Options options_;
   StepParts step_;
-  Retention retention_{step_};
-  WriteProtection protection_{step_, retention_};
-  ValueRecorder recorder_{step_, retention_, protection_};
-  PlanDrops drops_{step_, retention_};
-  OpRecorder op_recorder_{step_, retention_, protection_, recorder_, drops_, options_.trains};
-  Restorer restorer_{step_, retention_};
-  BackwardRunner backward_{step_, retention_, drops_, restorer_};
-  Evictor evictor_{step_, retention_};
+  KeptValues kept_values_{step_};
+  WriteProtection protection_{step_, kept_values_};
+  ValueRecorder recorder_{step_, kept_values_, protection_};
+  PlanDrops drops_{step_, kept_values_};
+  OpRecorder op_recorder_{step_, kept_values_, protection_, recorder_, drops_, options_.trains};
+  Restorer restorer_{step_, kept_values_};
+  BackwardRunner backward_{step_, kept_values_, drops_, restorer_};
+  Evictor evictor_{step_, kept_values_};
   const bool records_or_replays_;
   GivenData given_;
 };

@@ -92,7 +92,7 @@ UseId ValueRecorder::addUse(const StepLock::Freeing& lock, ValueId id, const at:
   if (!follower_.values().unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
   noteRead(lock, id, tensor, view.bytes());
   lookForWrite(lock, id, tensor, by, ops_.next());
-  retention_.holdIfKept(lock, id, tensor.storage());
+  kept_values_.holdIfKept(lock, id, tensor.storage());
   if (!value.stored.held()) values_.watchContents(lock, id);
   return use;
 }
@@ -314,7 +314,7 @@ std::vector<UseId> ValueRecorder::takeUsesApart(const StepLock::Freeing& lock, V
       value.uses(), [&target](const TensorView& view) { return view.isApartFrom(target); });
   if (!values_.endUses(lock, from, apart.size())) return apart;
   graphs_.noteUnsaved(from);
-  if (!retention_.fetchedLater(lock, from, value)) values_.giveUpCopies(lock, value);
+  if (!kept_values_.fetchedLater(lock, from, value)) values_.giveUpCopies(lock, value);
   return apart;
 }
 
@@ -327,7 +327,7 @@ void ValueRecorder::moveUses(const StepLock::Freeing& lock, c10::ArrayRef<UseId>
     values_.addUse(lock, to, use);
   }
   if (uses.empty()) return;
-  retention_.holdIfKept(lock, to, written.storage());
+  kept_values_.holdIfKept(lock, to, written.storage());
   if (!value.stored.held()) values_.watchContents(lock, to);
 }
 
@@ -337,7 +337,7 @@ bool ValueRecorder::joinPlan(const StepLock::Held& lock, UseId use, ValueId valu
   const bool follows = follower_.follows();
   const bool joins = follower_.addUse(value, op == nullptr || op->on_plan);
   if (follows && !joins && op != nullptr && op->on_plan)
-    retention_.leavePlan(lock, "saved tensor " + std::to_string(use));
+    kept_values_.leavePlan(lock, "saved tensor " + std::to_string(use));
   return joins;
 }
 
@@ -370,7 +370,7 @@ ValueId ValueRecorder::addValue(const StepLock::Freeing& lock, const at::Tensor&
                                 OpId producer) {
   follower_.addValue(producer);
   const ValueId id = values_.add(lock, tensor, producer, follower_.cursor().boundary());
-  retention_.holdIfKept(lock, id, tensor.storage());
+  kept_values_.holdIfKept(lock, id, tensor.storage());
   return id;
 }
 
@@ -382,7 +382,7 @@ void ValueRecorder::passOn(const StepLock::Freeing& lock, ValueId overwritten, V
                            const c10::Storage& storage) {
   if (!values_.passOn(lock, overwritten, successor, storage)) return;
   graphs_.noteUnsaved(overwritten);
-  retention_.holdIfKept(lock, successor, storage);
+  kept_values_.holdIfKept(lock, successor, storage);
 }
 
 // When an op reads it first: without a plan its readers may run again once the program has let go

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "execute/retention.hpp"
+#include "execute/kept_values.hpp"
 #include "execute/step_parts.hpp"
 #include "execute/write_protection.hpp"
 
@@ -25,8 +25,8 @@ class ValueRecorder {
   using Held = StepLock::Held;
   using Freeing = StepLock::Freeing;
 
-  ValueRecorder(StepParts& step, Retention& retention, WriteProtection& protection)
-      : step_(step), retention_(retention), protection_(protection) {}
+  ValueRecorder(StepParts& step, KeptValues& kept_values, WriteProtection& protection)
+      : step_(step), kept_values_(kept_values), protection_(protection) {}
 
   ValueId graphInput(const at::Tensor& tensor);  // its present value, or a new graph input
   // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
@@ -72,7 +72,7 @@ class ValueRecorder {
   void noteUnseenWrite(const Freeing&, ValueId id, const c10::Storage& storage, OpId first);
 
   StepParts& step_;
-  Retention& retention_;
+  KeptValues& kept_values_;
   WriteProtection& protection_;
   TrainedMemory& trained_ = step_.run.trained;
   const TrainingDevice& device_ = step_.device;

@@ -17,7 +17,7 @@ void WriteProtection::protect(ValueId id) {
     if (value.producer == scheduler::kNone) value.noteMayBeWritten();
     const bool read_online =
         value.readers() > 0 && !(value.recomputable() && value.liveUses() == 0);
-    if (!read_online && !retention_.readByPlan(lock, id)) return;
+    if (!read_online && !kept_values_.readByPlan(lock, id)) return;
   }
   const LaneScope lane(device_.lanes, lane_);    // before the write, wherever that is asked for
   std::optional<StepLock::Restoring> restoring;  // replays that read it come first

@@ -5,14 +5,15 @@
 // read what is written.
 #pragma once
 
-#include "execute/retention.hpp"
+#include "execute/kept_values.hpp"
 #include "execute/step_parts.hpp"
 
 namespace ebbtide::plugin {
 
 class WriteProtection {
  public:
-  WriteProtection(StepParts& step, Retention& retention) : step_(step), retention_(retention) {}
+  WriteProtection(StepParts& step, KeptValues& kept_values)
+      : step_(step), kept_values_(kept_values) {}
 
   void protect(ValueId value);
 
@@ -20,7 +21,7 @@ class WriteProtection {
   c10::Storage unwrittenCopy(const c10::Storage& present);
 
   StepParts& step_;
-  Retention& retention_;
+  KeptValues& kept_values_;
   TrainedMemory& trained_ = step_.run.trained;
   const RunLines& lines_ = step_.run.lines;
   const TrainingDevice& device_ = step_.device;

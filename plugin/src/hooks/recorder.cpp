@@ -141,7 +141,7 @@ bool onOtherLane(const StepRun* run) {
 
 void noteMessage(const at::RecordFunction& call, ThreadState& state) {
   if (!state.steps.wantsMessages() || captures()) return;
-  if (const auto message = messageOf(call)) state.steps.noteMessage(*message);
+  if (const auto message = groupMessageOf(call)) state.steps.noteMessage(*message);
 }
 
 // Its results are no step's. Where they stay, who made them is told (later_blocks.hpp); what the
@@ -250,7 +250,7 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
   noteDetached(call);
   const auto& run = state.steps.run();
   const bool message =
-      run != nullptr && run->backward().notesReceives() && messageOf(call).has_value();
+      run != nullptr && run->backward().notesReceives() && groupMessageOf(call).has_value();
   if (message) run->backward().noteMessage(isReceive(call));
   if (Session::current()->outputs().trace.on() && isReceive(call)) state.wait.ask();
   std::unique_ptr<OpScope> scope = startFunction(call, state);

@@ -21,7 +21,7 @@ namespace autograd = torch::autograd;
 // In the mangled names of PyTorch's own nodes (torch::autograd::generated).
 constexpr const char* kGenerated = "9generated";
 // The name of torch.utils.checkpoint's node with use_reentrant, and of nodes that copy it.
-constexpr const char* kCheckpoint = "CheckpointFunctionBackward";
+constexpr const char* kReentrantCheckpointNode = "CheckpointFunctionBackward";
 
 SavedTensor::~SavedTensor() {
   if (run_ == nullptr) return;
@@ -46,7 +46,7 @@ bool savesInBackward(const ThreadState& state) {
   const int task = autograd::get_current_graph_task_id();
   if (task >= 0 && task == state.graph_creator) return true;
   const auto node = autograd::get_current_node();
-  return node != nullptr && !isPyTorchsOwn(*node) && node->name() == kCheckpoint;
+  return node != nullptr && !isPyTorchsOwn(*node) && node->name() == kReentrantCheckpointNode;
 }
 
 // True: the node that runs may save what it unpacks, or what it computes again may.

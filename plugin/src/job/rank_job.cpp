@@ -19,12 +19,12 @@ double milliseconds(Nanoseconds ns) {
 
 }  // namespace
 
-RankJob::RankJob(RankPlanning::Identity identity, Host host)
-    : planning_(std::move(identity)), host_(std::move(host)) {}
+RankJob::RankJob(RankPlanning::Identity identity, Process process)
+    : planning_(std::move(identity)), process_(std::move(process)) {}
 
 JobCallbacks RankJob::callbacks() {
   return {.plan =
-              [this, stop = host_.ends](const std::vector<RankReport>& reports) {
+              [this, stop = process_.ends](const std::vector<RankReport>& reports) {
                 seeStages(reports);
                 return planJob(reports, stop);
               },
@@ -33,8 +33,8 @@ JobCallbacks RankJob::callbacks() {
           .commit = [this](std::int64_t step) { commit(step); },
           .keep = [this](const std::string& why) { keepOwn(why); },
           .again = [this](const std::string& why) { keepOwnForNow(why); },
-          .say = host_.say,
-          .debug = host_.debug};
+          .say = process_.say,
+          .debug = process_.debug};
 }
 
 void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
@@ -55,7 +55,7 @@ void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
       group_ = trace.group;
       group_rank_ = trace.group_rank;
       group_size_ = trace.group_size;
-      auto store = host_.open_store(group_);
+      auto store = process_.open_store(group_);
       if (store == nullptr) return;
       auto counted = std::make_unique<CountedJobStore>(std::move(store), traffic_);
       agreement_ =
@@ -64,7 +64,7 @@ void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
     report_ = planning_.study(trace, own, limits);
     budget_bytes_ = limits.budget_bytes;
     withdrawn_ = false;
-    if (!report_.unable.empty()) host_.debug("no part in a plan of the job: " + report_.unable);
+    if (!report_.unable.empty()) process_.debug("no part in a plan of the job: " + report_.unable);
     if (agreement_) agreement_->report(report_);
   }
   noted_ = {trace, own, limits};
@@ -92,8 +92,8 @@ std::optional<JobTraffic> RankJob::traffic() const {
 void RankJob::seeStages(const std::vector<RankReport>& reports) const {
   const bool first = std::any_of(reports.begin(), reports.end(),
                                  [](const RankReport& report) { return report.global_rank == 0; });
-  if (!host_.see_stages || !first) return;
-  if (const auto stages = stagesOf(reports)) host_.see_stages(*stages);
+  if (!process_.see_stages || !first) return;
+  if (const auto stages = stagesOf(reports)) process_.see_stages(*stages);
 }
 
 // With other budgets other plans are best: a rank whose budget changes is out until it has one.
@@ -102,20 +102,20 @@ void RankJob::takeFindings(const std::string& text) {
   const JobFindings::Rank& mine = findings.ranks.at(static_cast<std::size_t>(group_rank_));
   if (report_.asks_stages && !mine.stages.empty()) {
     report_.asks_stages = false;
-    if (host_.take_stages(mine.stages)) {
+    if (process_.take_stages(mine.stages)) {
       withdrawn_ = true;
       agreement_->withdraw();
     } else {
       agreement_->report(report_);
     }
   }
-  if (mine.excess_bytes > 0) host_.fall_short(mine);
+  if (mine.excess_bytes > 0) process_.fall_short(mine);
 }
 
 std::optional<std::string> RankJob::prepare(const std::string& text) {
   const JobPlan plan = planFromText(text);
   auto schedule = planning_.follow(plan, noted_->trace, noted_->own, noted_->limits);
-  host_.debug(
+  process_.debug(
       fmt::format("a plan for the job ({}): its step takes {:.1f} ms, with each rank's own plan "
                   "{:.1f} ms, at best {:.1f} ms; {}",
                   plan.method, milliseconds(plan.makespan_ns), milliseconds(plan.own_makespan_ns),
@@ -127,7 +127,7 @@ std::optional<std::string> RankJob::prepare(const std::string& text) {
 
 // Nothing is prepared where the rank has come to another program since.
 void RankJob::commit(std::int64_t step) {
-  host_.end_round("");
+  process_.end_round("");
   if (!prepared_) return;
   Prepared now = *std::exchange(prepared_, std::nullopt);
   plan_ = std::move(now.plan);
@@ -140,12 +140,12 @@ void RankJob::commit(std::int64_t step) {
 }
 
 void RankJob::keepOwn(const std::string& why) {
-  host_.end_round(why);
+  process_.end_round(why);
   keepOwnForNow(why);
 }
 
 void RankJob::keepOwnForNow(const std::string& why) {
-  host_.debug("this rank keeps its own plan: " + why);
+  process_.debug("this rank keeps its own plan: " + why);
   prepared_.reset();
   plan_.reset();
   useOwn(0);

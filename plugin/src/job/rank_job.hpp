@@ -28,7 +28,7 @@ class RankJob {
   using Tell = std::function<void(const std::string& text)>;
 
   // What it asks of the process.
-  struct Host {
+  struct Process {
     OpenStore open_store;
     Tell say, debug;
     // The rank's stages, where it asked for them. True: its budget changes with them, and there
@@ -51,7 +51,7 @@ class RankJob {
     std::int64_t from_step = 0;
   };
 
-  RankJob(RankPlanning::Identity identity, Host host);
+  RankJob(RankPlanning::Identity identity, Process process);
 
   // The rank has a plan of its own for a recorded step with messages. Reports the first one of its
   // program, under each budget, to the job; may take the planning time.
@@ -79,7 +79,7 @@ class RankJob {
   void useOwn(std::int64_t from_step);
 
   RankPlanning planning_;
-  const Host host_;
+  const Process process_;
   JobTraffic traffic_;
   std::unique_ptr<JobAgreement> agreement_;  // over a store that counts in traffic_
   std::string group_;                        // of agreement_, as the next two

@@ -128,7 +128,8 @@ void RankPlanning::describe(const scheduler::Trace& trace, const StepSchedule& o
     RankReport::ChunkClass& of = report.classes.emplace_back();
     of.weight_held_bytes = curves.weightHeldBytes(part);
     of.busy_ns = busyTimes(actions, part);
-    for (const scheduler::CurvePoint& each : curves.curve(part)) of.points.push_back(each.point);
+    for (const scheduler::MicrobatchPoint& each : curves.curve(part))
+      of.points.push_back(each.point);
   }
   auto replays = scheduler::replaysOf(own.step.graph, scheduler::microbatchOps(own.step, actions),
                                       own.schedule);

@@ -37,7 +37,7 @@ std::int32_t id(std::int64_t number) {
 }
 
 // Messages are few different ones: each is told once, and actions by its place there.
-class MessageTable {
+class DistinctMessages {
  public:
   std::int64_t placeOf(const RankReport::Message& message) {
     const auto [found, added] = places_.emplace(message, static_cast<std::int64_t>(places_.size()));
@@ -93,7 +93,7 @@ Numbers summed(Numbers steps, const char* key, Range range) {
 void writeActions(const RankReport& report, nlohmann::json& object) {
   std::string kinds;
   Numbers chunk, counts, messages;
-  MessageTable table;
+  DistinctMessages table;
   ExpectedChunks chunks;
   for (const RankReport::Action& action : report.actions) {
     kinds += kKinds[static_cast<std::size_t>(action.kind)];

@@ -10,7 +10,7 @@ constexpr double kLowEnough = 1.002;  // times LOAD: not worth to look for a low
 
 }  // namespace
 
-PlacedStep placeRecordedStep(const allocator::RecordedStep& step, std::chrono::nanoseconds longest,
+PlacedStep placeRecordedStep(const allocator::StepLifetimes& step, std::chrono::nanoseconds longest,
                              const StepPlacer& placer, const std::atomic<bool>* cancelled) {
   scheduler::CyclicPlacementProblem cycle;
   cycle.period = step.period;

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <functional>
 
-#include "ebbtide/allocator/recorded_step.hpp"
+#include "ebbtide/allocator/step_lifetimes.hpp"
 #include "ebbtide/scheduler/cyclic_placement.hpp"
 
 namespace ebbtide::plugin {
@@ -20,7 +20,7 @@ using StepPlacer = std::function<scheduler::Placement(const scheduler::CyclicPla
 
 // Ends within `longest`, and once `cancelled` is true, but for the first packing. Throws
 // std::runtime_error when the placement is not legal, and what the placer throws.
-PlacedStep placeRecordedStep(const allocator::RecordedStep& step, std::chrono::nanoseconds longest,
+PlacedStep placeRecordedStep(const allocator::StepLifetimes& step, std::chrono::nanoseconds longest,
                              const StepPlacer& placer = scheduler::placeInCycle,
                              const std::atomic<bool>* cancelled = nullptr);
 

@@ -79,7 +79,7 @@ void StepPlacement::startRecording(const Held&, const std::shared_ptr<const Cour
 void StepPlacement::goOnRecording(const Held&) {
   memory_.recording().mark();
   if (recorded_steps_++ == 1) return;
-  work_ = allocator::recordedStep(memory_.recording().stop(), kPhases);
+  work_ = allocator::stepLifetimes(memory_.recording().stop(), kPhases);
   if (!work_.lifetimes.empty()) work_course_ = recorded_;
   work_passes_ = recorded_passes_;
   recorded_ = nullptr;
@@ -143,7 +143,7 @@ bool StepPlacement::hasWork() const {
 
 std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
   std::shared_ptr<const Course> course;
-  allocator::RecordedStep step;
+  allocator::StepLifetimes step;
   {
     const Held held = guard_.hold();
     course = work_course_;

@@ -29,7 +29,7 @@
 
 #include "base/guard.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
-#include "ebbtide/allocator/recorded_step.hpp"
+#include "ebbtide/allocator/step_lifetimes.hpp"
 #include "memory/placed_step.hpp"
 #include "plan/plan.hpp"
 
@@ -105,7 +105,7 @@ class StepPlacement {
   int recorded_passes_ = 0;                 // after the first recorded step
   std::shared_ptr<const Course> work_course_;
   int work_passes_ = 0;
-  allocator::RecordedStep work_;
+  allocator::StepLifetimes work_;
 };
 
 }  // namespace ebbtide::plugin

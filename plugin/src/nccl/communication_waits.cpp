@@ -1,7 +1,5 @@
 #include "nccl/communication_waits.hpp"
 
-#include <algorithm>
-
 namespace ebbtide::plugin {
 namespace {
 
@@ -114,22 +112,6 @@ CommunicationWaits::Read CommunicationWaits::since(std::uint64_t& cursor, Commun
     ++cursor;
   }
   return done;
-}
-
-std::int64_t coveredNs(std::vector<CommunicationWait> waits, std::int64_t begin_ns,
-                       std::int64_t end_ns) {
-  std::sort(waits.begin(), waits.end(), [](const CommunicationWait& a, const CommunicationWait& b) {
-    return a.begin_ns < b.begin_ns;
-  });
-  std::int64_t covered_ns = 0, reached_ns = begin_ns;
-  for (const CommunicationWait& wait : waits) {
-    const std::int64_t from = std::max(reached_ns, wait.begin_ns);
-    const std::int64_t to = std::min(end_ns, wait.end_ns);
-    if (to <= from) continue;
-    covered_ns += to - from;
-    reached_ns = to;
-  }
-  return covered_ns;
 }
 
 }  // namespace ebbtide::plugin

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace ebbtide::plugin {
 
@@ -92,9 +91,5 @@ class CommunicationWaits {
   std::atomic<std::uint64_t> added_{0};
   std::atomic<std::int64_t> unseen_{0}, lost_{0};
 };
-
-// Of [begin, end) the nanoseconds in which at least one of them was under way; any order.
-std::int64_t coveredNs(std::vector<CommunicationWait> waits, std::int64_t begin_ns,
-                       std::int64_t end_ns);
 
 }  // namespace ebbtide::plugin

@@ -78,7 +78,7 @@ bool isReceive(const at::RecordFunction& call) {
   return isMessage(call) && std::strcmp(call.name(), "c10d::send") != 0;
 }
 
-std::optional<GroupMessage> messageOf(const at::RecordFunction& call) try {
+std::optional<GroupMessage> groupMessageOf(const at::RecordFunction& call) try {
   if (!isMessage(call)) return std::nullopt;
   const OpInfo* info = opInfo(call);
   if (info == nullptr) return std::nullopt;

@@ -20,7 +20,7 @@ bool isReceive(const at::RecordFunction& call);
 // nullopt: no message, or of no process group that we know, or nothing that a pipeline's stages
 // hand on. Before their first step stages tell each other shapes, as whole numbers, and say hello
 // with a single one.
-std::optional<GroupMessage> messageOf(const at::RecordFunction& call);
+std::optional<GroupMessage> groupMessageOf(const at::RecordFunction& call);
 
 // The store of the group of the last message; nullptr: that has another name, or its store is of a
 // kind that we cannot use. On any thread.

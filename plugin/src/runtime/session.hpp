@@ -16,7 +16,7 @@
 #include "memory/trained_memory.hpp"
 #include "runtime/budget/budget_controller.hpp"
 #include "runtime/budget/drops_allowed.hpp"
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 #include "runtime/output/run_lines.hpp"
 #include "runtime/output/run_outputs.hpp"
 #include "runtime/planning/planning_service.hpp"
@@ -64,7 +64,7 @@ class Session {
   TrainedMemory& trained() noexcept { return trained_; }
   BudgetController& budgets() noexcept { return budget_; }
   DropsAllowed& drops() noexcept { return drops_; }
-  HostOutage& outage() noexcept { return outage_; }
+  OutageCourse& outage() noexcept { return outage_; }
   StepCourse& course() noexcept { return course_; }
   Verifications& verifications() noexcept { return verifications_; }
   ReplayTrust& replayTrust() noexcept { return replay_trust_; }
@@ -86,7 +86,7 @@ class Session {
   void wake(int threads);  // of one op, now
   StepStart beginStep(bool trains = true);
   void endStep(StepSummary summary);
-  RunView view(const Held& held) const;  // for those who look on (session_view.cpp)
+  RunView view(const Held& held) const;  // for those who look on
 
   // --- at exit
   // Says that memory exceeded the budget. Does nothing if a step was seen.
@@ -117,7 +117,7 @@ class Session {
   StepsSoFar steps_;
   DropsAllowed drops_{trained_, budget_, lines_.warner(), lines_.debugger()};
   RankInJob rank_;
-  HostOutage outage_{budget_};
+  OutageCourse outage_{budget_};
   BudgetController budget_;
   StepPlanning plans_;
   Verifications verifications_;

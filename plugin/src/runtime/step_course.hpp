@@ -14,7 +14,7 @@
 
 #include "runtime/budget/budget_controller.hpp"
 #include "runtime/budget/drops_allowed.hpp"
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 #include "runtime/output/run_lines.hpp"
 #include "runtime/output/run_outputs.hpp"
 #include "runtime/planning/planning_service.hpp"
@@ -37,7 +37,7 @@ class StepCourse final : public StepEvents {
     TrainedMemory& trained;
     BudgetController& budget;
     const DropsAllowed& drops;
-    HostOutage& outage;
+    OutageCourse& outage;
     PlanningService& planning;
     StepPlanning& plans;
     RunControl& control;

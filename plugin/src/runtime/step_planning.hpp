@@ -21,7 +21,7 @@
 #include "plan/plan_search.hpp"
 #include "runtime/budget/budget_controller.hpp"
 #include "runtime/budget/budget_outlook.hpp"
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 #include "runtime/planning/job_client.hpp"
 #include "runtime/planning/planning_service.hpp"
 #include "verify/replay_trust.hpp"
@@ -37,7 +37,7 @@ class StepPlanning {
   struct Parts {  // of the run; they outlive this, and are not used before it is made
     PlanningService& service;
     BudgetController& budget;
-    HostOutage& outage;
+    OutageCourse& outage;
     JobClient& job;
     ReplayTrust& trust;
     ExecutorCounters& counters;
@@ -142,7 +142,7 @@ class StepPlanning {
   PlanningService& service_;
   BudgetController& budget_;
   BudgetOutlook outlook_;
-  HostOutage& outage_;
+  OutageCourse& outage_;
   JobClient& job_;
   ReplayTrust& trust_;
   ExecutorCounters& counters_;

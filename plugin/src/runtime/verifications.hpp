@@ -15,7 +15,7 @@
 
 #include "plan/plan.hpp"
 #include "runtime/budget/budget_controller.hpp"
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 #include "runtime/planning/planning_service.hpp"
 #include "runtime/programs/steps_so_far.hpp"
 #include "verify/replay_trust.hpp"
@@ -31,7 +31,7 @@ class Verifications {
     ReplayTrust& trust;
     PlanningService& planning;
     const BudgetController& budget;
-    const HostOutage& outage;
+    const OutageCourse& outage;
     std::function<void(const std::string& text)> warn;
   };
   explicit Verifications(Parts parts) : parts_(std::move(parts)) {}

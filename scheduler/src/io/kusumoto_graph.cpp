@@ -144,10 +144,6 @@ class RealGraph {
 
 }  // namespace
 
-LowerSetProblem kusumotoProblem(const std::string& text) {
-  return paperNodes(parseKusumotoText(text)).problem;
-}
-
 Graph kusumotoGraph(const std::string& text, CostModel model) {
   const KusumotoFile file = parseKusumotoText(text);
   Graph graph;

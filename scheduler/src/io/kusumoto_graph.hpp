@@ -5,7 +5,6 @@
 
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/graph_file.hpp"
-#include "planners/lower_sets/lower_sets.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -20,8 +19,5 @@ inline constexpr Nanoseconds kKusumotoTimeUnit = 1'000'000;
 //   the time of its forward function. The program lets go of a value after its last forward reader.
 // Throws std::invalid_argument that names the line.
 Graph kusumotoGraph(const std::string& text, CostModel model);
-
-// The paper's nodes: M_v the bytes, T_v in kKusumotoTimeUnit.
-LowerSetProblem kusumotoProblem(const std::string& text);
 
 }  // namespace ebbtide::scheduler

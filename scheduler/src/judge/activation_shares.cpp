@@ -36,7 +36,7 @@ std::string whyKept(const TraceOp& op) {
 }
 
 // Blocks that buildGraph() leaves to the program, with the reason.
-std::map<BlockId, const char*> sharedBlocks(const Trace& trace, const Graph& graph) {
+std::map<BlockId, const char*> whyShared(const Trace& trace, const Graph& graph) {
   std::vector<bool> used(trace.values.size(), false);
   for (const ValueId v : trace.use_value) {
     if (v != kNone) used[v] = true;
@@ -60,7 +60,7 @@ void addShared(const Trace& trace, const Graph& graph, ActivationShares& shares)
     if (event.kind == TraceEvent::Kind::kAlloc) live[event.id] = true;
     if (event.kind == TraceEvent::Kind::kFree) live[event.id] = false;
   }
-  for (const auto& [block, why] : sharedBlocks(trace, graph)) {
+  for (const auto& [block, why] : whyShared(trace, graph)) {
     if (live[block]) shares.kept_bytes[why] += trace.blocks[block].bytes;
   }
 }

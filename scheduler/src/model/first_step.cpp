@@ -11,7 +11,7 @@ namespace {
 using Kind = TraceEvent::Kind;
 
 // Blocks that the step makes and keeps, but for what its backward pass makes: gradients.
-std::vector<bool> keptBlocks(const Trace& trace, const std::vector<bool>& managed) {
+std::vector<bool> madeToStay(const Trace& trace, const std::vector<bool>& managed) {
   std::vector<bool> kept(trace.blocks.size(), false);
   const auto is_release = [](const TraceEvent& e) { return e.kind == Kind::kRelease; };
   const auto last_release =
@@ -32,7 +32,7 @@ class Successors {
  public:
   Successors(const Trace& trace, const std::vector<bool>& managed)
       : trace_(trace),
-        persistent_(keptBlocks(trace, managed)),
+        persistent_(madeToStay(trace, managed)),
         read_(trace.blocks.size(), false),
         parameter_(trace.blocks.size(), false) {
     for (const TraceValue& value : trace.values) {

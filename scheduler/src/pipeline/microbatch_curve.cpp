@@ -34,7 +34,7 @@ class Curve {
   Curve(const Microbatch& microbatch, const CurveOptions& options)
       : microbatch_(microbatch), options_(options), graph_(microbatch.graph()) {}
 
-  std::vector<CurvePoint> build() {
+  std::vector<MicrobatchPoint> build() {
     add(keepEverything(graph_));
     const StagePoint everything = curve_.front().point;
     const Bytes most = everything.held_bytes, least = leastHeld(microbatch_);
@@ -75,13 +75,13 @@ class Curve {
   // Leaves those that hold less than all that are quicker.
   void keepBest() {
     std::stable_sort(curve_.begin() + 1, curve_.end(),
-                     [](const CurvePoint& a, const CurvePoint& b) {
+                     [](const MicrobatchPoint& a, const MicrobatchPoint& b) {
                        return a.point.recompute_ns != b.point.recompute_ns
                                   ? a.point.recompute_ns < b.point.recompute_ns
                                   : a.point.held_bytes < b.point.held_bytes;
                      });
-    std::vector<CurvePoint> best;
-    for (CurvePoint& each : curve_) {
+    std::vector<MicrobatchPoint> best;
+    for (MicrobatchPoint& each : curve_) {
       // One that costs no more than the last, and holds less, takes its place.
       if (!best.empty() && each.point.recompute_ns == best.back().point.recompute_ns &&
           each.point.held_bytes < best.back().point.held_bytes) {
@@ -99,12 +99,13 @@ class Curve {
   const Microbatch& microbatch_;
   const CurveOptions& options_;
   Graph graph_;
-  std::vector<CurvePoint> curve_;
+  std::vector<MicrobatchPoint> curve_;
 };
 
 }  // namespace
 
-std::vector<CurvePoint> microbatchCurve(const Microbatch& microbatch, const CurveOptions& options) {
+std::vector<MicrobatchPoint> microbatchCurve(const Microbatch& microbatch,
+                                             const CurveOptions& options) {
   return Curve(microbatch, options).build();
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "pipeline/action_label.hpp"
-#include "pipeline/processor_time.hpp"
+#include "pipeline/busy_time.hpp"
 #include "pipeline/stage_parts.hpp"
 #include "pipeline/step_drafts.hpp"
 #include "pipeline/use_owners.hpp"
@@ -249,7 +249,7 @@ class Recogniser {
   // An action begins where the one before is known to have ended: at the first message or scope
   // behind it, else at its own first event.
   void giveTimes() {
-    const ProcessorTime time(trace_);
+    const BusyTime time(trace_);
     const auto boundary = [&](std::size_t from, std::size_t to) {
       for (std::size_t at = from; at <= to && at < trace_.events.size(); ++at) {
         if (time.isMark(at)) return time.at(at);
@@ -277,7 +277,7 @@ class Recogniser {
   }
 
   // Of the last action: the message or the scope's end that follows with no work in between.
-  std::size_t firstMarkFrom(const ProcessorTime& time, std::size_t from) const {
+  std::size_t firstMarkFrom(const BusyTime& time, std::size_t from) const {
     for (std::size_t at = from; at < trace_.events.size(); ++at) {
       if (time.isMark(at)) return at;
       if (trace_.events[at].kind == TraceEvent::Kind::kOpBegin) break;

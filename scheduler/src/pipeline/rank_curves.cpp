@@ -167,7 +167,7 @@ void RankCurves::trace(Bytes cap_bytes, const CurveOptions& options) {
 
 Bytes RankCurves::weightHeldBytes(std::size_t part) const {
   Bytes held = 0;
-  for (const CurvePoint& point : curves_[part])
+  for (const MicrobatchPoint& point : curves_[part])
     held = std::max(held, joint_[part].weightHeldBytes(point.schedule));
   return held;
 }

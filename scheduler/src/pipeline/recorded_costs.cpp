@@ -200,7 +200,7 @@ class Coster {
 
   // Replay times as processor time. The ratio to the ops' recorded times is that of the forward
   // passes.
-  std::vector<StagePoint> asMeasured(const std::vector<CurvePoint>& curve,
+  std::vector<StagePoint> asMeasured(const std::vector<MicrobatchPoint>& curve,
                                      std::int32_t part) const {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
@@ -213,7 +213,7 @@ class Coster {
     }
     const double ratio = lowerMedian(std::move(ratios));
     std::vector<StagePoint> points;
-    for (const CurvePoint& each : curve) {
+    for (const MicrobatchPoint& each : curve) {
       StagePoint point = each.point;
       point.recompute_ns =
           static_cast<Nanoseconds>(static_cast<double>(point.recompute_ns) * ratio);

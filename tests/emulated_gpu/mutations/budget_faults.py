@@ -104,7 +104,7 @@ PLANS = (
     Mutation(
         "a_step_on_two_streams_goes_on_dropping",
         PLUGIN + "execute/step_run.cpp",
-        """  retention_.keepEverything("a step uses more than one stream of the GPU");
+        """  kept_values_.keepEverything("a step uses more than one stream of the GPU");
 """,
         "",
         trained("budget", "test_a_budget_that_nobody_can_judge_is_a_bound"),

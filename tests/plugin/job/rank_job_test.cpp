@@ -41,7 +41,7 @@ class RankJobTest : public testing::Test {
       traces_.push_back(recordedRank(i));
       rank.job = std::make_unique<RankJob>(
           RankPlanning::Identity{.versions = {JobVersions::kProtocol, "0.1.0", "2.11.0"}},
-          RankJob::Host{
+          RankJob::Process{
               .open_store =
                   [this, &rank](const std::string& group) {
                     rank.groups.push_back(group);

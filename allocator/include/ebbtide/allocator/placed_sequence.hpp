@@ -1,6 +1,6 @@
 // PlacedSequence: where the blocks of one training step go, in the order of their allocation.
 //
-// From recorded requests by placement (recorded_step.hpp). Only blocks too large for the small
+// From recorded requests by placement (step_lifetimes.hpp). Only blocks too large for the small
 // pool count; the others are not in it.
 #pragma once
 

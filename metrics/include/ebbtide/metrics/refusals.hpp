@@ -3,7 +3,17 @@
 // them). Codes below EB101 are those of a run's lines with the same cause.
 #pragma once
 
+#include <algorithm>
+#include <string_view>
+
 namespace ebbtide::metrics {
+
+// "EB01" to "EB999", as openapi.json has them. What else listens on a rank's socket may say
+// anything.
+inline bool isCode(std::string_view text) {
+  return (text.size() == 4 || text.size() == 5) && text.starts_with("EB") &&
+         std::all_of(text.begin() + 2, text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
 
 struct Refusal {
   const char* code;

@@ -3,6 +3,9 @@
 // them whose tensors are trained, and steps on other tensors are left as PyTorch runs them. Where
 // no budget is the devices', the CPU is one of those that may come first.
 //
+// hooks/training_device.cpp defines it: the choice needs the session, the CPU's blocks torch's
+// allocator.
+//
 // One a process. Chosen by the thread that begins the first step; the same ever after. Includes
 // torch.
 #pragma once

@@ -84,7 +84,7 @@ class BudgetController {
   void giveStageUp(const Held& held, const std::string& why);  // they have none to tell
 
   // --- what steps take
-  bool baseIsSettled(const Held&) const { return measured_.settled(); }
+  bool stepsAreMeasured(const Held&) const { return measured_.settled(); }
   scheduler::BudgetFacts stepFacts(const std::vector<RecordedStep>& recorded) const;
 
  private:

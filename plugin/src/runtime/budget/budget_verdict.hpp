@@ -23,10 +23,10 @@
 #include "runtime/budget/budget_floor.hpp"
 #include "runtime/budget/budget_notices.hpp"
 #include "runtime/budget/budget_refusal.hpp"
-#include "runtime/budget/grown_base.hpp"
 #include "runtime/budget/judged_run.hpp"
 #include "runtime/budget/rank_budget.hpp"
 #include "runtime/budget/told_budgets.hpp"
+#include "runtime/budget/told_growth.hpp"
 
 namespace ebbtide::plugin {
 
@@ -44,8 +44,8 @@ class BudgetVerdict {
   Bytes floorBaseBytes(const Held&) const noexcept { return floor_.neededBaseBytes(); }
   BudgetRefusal& refusal() noexcept { return refusal_; }
   const BudgetRefusal& refusal() const noexcept { return refusal_; }
-  GrownBase& grown() noexcept { return grown_; }
-  const GrownBase& grown() const noexcept { return grown_; }
+  ToldGrowth& grown() noexcept { return grown_; }
+  const ToldGrowth& grown() const noexcept { return grown_; }
   BudgetNotices& notices() noexcept { return notices_; }
   const BudgetNotices& notices() const noexcept { return notices_; }
 
@@ -118,7 +118,7 @@ class BudgetVerdict {
   const JudgedRun& run_;
   RankBudget& budget_;
   BudgetFloor floor_;
-  GrownBase grown_{run_, floor_};
+  ToldGrowth grown_{run_, floor_};
   const ToldBudgets told_{run_.trained, floor_, grown_};
   BudgetRefusal refusal_{run_, budget_, floor_, told_};
   BudgetNotices notices_{run_, budget_, floor_, refusal_, told_};

@@ -6,7 +6,7 @@
 
 #include "memory/trained_memory.hpp"
 #include "runtime/budget/budget_floor.hpp"
-#include "runtime/budget/grown_base.hpp"
+#include "runtime/budget/told_growth.hpp"
 
 namespace ebbtide::plugin {
 
@@ -15,7 +15,7 @@ class ToldBudgets {
   using Bytes = std::int64_t;
 
   // The arguments must outlive it.
-  ToldBudgets(const TrainedMemory& trained, const BudgetFloor& floor, const GrownBase& grown)
+  ToldBudgets(const TrainedMemory& trained, const BudgetFloor& floor, const ToldGrowth& grown)
       : trained_(trained), floor_(floor), grown_(grown) {}
 
   // Is the base settled? Until then no smallest budget is named.
@@ -37,7 +37,7 @@ class ToldBudgets {
 
   const TrainedMemory& trained_;
   const BudgetFloor& floor_;
-  const GrownBase& grown_;
+  const ToldGrowth& grown_;
 };
 
 }  // namespace ebbtide::plugin

@@ -45,14 +45,14 @@ void JobClient::begin(const Here& here) {
     see_stages = [this](const auto& stages) { process_.seeStages(stages); };
   job_.emplace(
       identity,
-      RankJob::Host{.open_store = open_store,
-                    .say = say_,
-                    .debug = debug_,
-                    .take_stages = [this](const auto& of) { return process_.foundStages(of); },
-                    .fall_short = [this](const auto& of) { process_.fallShort(of); },
-                    .see_stages = see_stages,
-                    .end_round = [this](const std::string& why) { process_.endRound(why); },
-                    .ends = &ends_});
+      RankJob::Process{.open_store = open_store,
+                       .say = say_,
+                       .debug = debug_,
+                       .take_stages = [this](const auto& of) { return process_.foundStages(of); },
+                       .fall_short = [this](const auto& of) { process_.fallShort(of); },
+                       .see_stages = see_stages,
+                       .end_round = [this](const std::string& why) { process_.endRound(why); },
+                       .ends = &ends_});
 }
 
 void JobClient::beginAnew(const Here& here) {

@@ -33,7 +33,7 @@ class JobClient {
   class Process {
    public:
     virtual ~Process() = default;
-    // As RankJob::Host has them.
+    // As RankJob::Process has them.
     virtual bool foundStages(const std::vector<std::int32_t>& stages) = 0;
     virtual void seeStages(const std::vector<std::int32_t>& stages) = 0;
     virtual void fallShort(const JobFindings::Rank& of) = 0;

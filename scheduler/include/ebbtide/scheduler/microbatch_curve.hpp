@@ -11,7 +11,7 @@
 
 namespace ebbtide::scheduler {
 
-struct CurvePoint {
+struct MicrobatchPoint {
   StagePoint point;
   Schedule schedule;  // of the microbatch's graph
 };
@@ -28,6 +28,7 @@ struct CurveOptions {
 
 // By rising recompute_ns and falling held_bytes, as PipelineJob asks for; the first one replays
 // nothing.
-std::vector<CurvePoint> microbatchCurve(const Microbatch& microbatch, const CurveOptions& options);
+std::vector<MicrobatchPoint> microbatchCurve(const Microbatch& microbatch,
+                                             const CurveOptions& options);
 
 }  // namespace ebbtide::scheduler

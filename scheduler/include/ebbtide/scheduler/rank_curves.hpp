@@ -28,7 +28,7 @@ class RankCurves {
   void trace(Bytes cap_bytes, const CurveOptions& options);
 
   std::size_t parts() const { return curves_.size(); }
-  const std::vector<CurvePoint>& curve(std::size_t part) const { return curves_[part]; }
+  const std::vector<MicrobatchPoint>& curve(std::size_t part) const { return curves_[part]; }
   // That no choice of points changes, at the most of the microbatches' ops.
   Bytes fixedBytes() const { return fixed_bytes_; }
   Bytes weightHeldBytes(std::size_t part) const;  // at the most of its points
@@ -45,7 +45,7 @@ class RankCurves {
   std::vector<std::int32_t> part_of_chunk_;
   std::vector<Microbatch> chunks_;
   std::vector<Microbatch> joint_;  // of each part
-  std::vector<std::vector<CurvePoint>> curves_;
+  std::vector<std::vector<MicrobatchPoint>> curves_;
 };
 
 }  // namespace ebbtide::scheduler

@@ -10,9 +10,9 @@ namespace ebbtide::scheduler {
 // Messages and scopes say it. What lies between two of them is shared out by the clock, without
 // what follows a receive up to the thread's next work. Before the first one and after the last one
 // the clock runs at the rate of all between.
-class ProcessorTime {
+class BusyTime {
  public:
-  explicit ProcessorTime(const Trace& trace);
+  explicit BusyTime(const Trace& trace);
 
   // Up to the event; events.size(): of the whole step.
   Nanoseconds at(std::size_t event) const { return busy_[event]; }

@@ -1,11 +1,11 @@
-#include "ebbtide/allocator/recorded_step.hpp"
+#include "ebbtide/allocator/step_lifetimes.hpp"
 
 #include <algorithm>
 
 namespace ebbtide::allocator {
 
-RecordedStep recordedStep(const RequestLog& log, std::size_t phases) {
-  RecordedStep step;
+StepLifetimes stepLifetimes(const RequestLog& log, std::size_t phases) {
+  StepLifetimes step;
   if (log.marks.size() != 2 * phases + 1) return step;
   const std::int64_t begin = log.marks.front();
   const std::int64_t next = log.marks[phases];
@@ -25,7 +25,7 @@ RecordedStep recordedStep(const RequestLog& log, std::size_t phases) {
   return step;
 }
 
-PlacedSequence placedSequence(const RecordedStep& step, std::span<const Bytes> offsets) {
+PlacedSequence placedSequence(const StepLifetimes& step, std::span<const Bytes> offsets) {
   PlacedSequence sequence;
   sequence.phase_begins = step.phase_begins;
   sequence.blocks.reserve(step.units.size());

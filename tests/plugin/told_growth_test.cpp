@@ -1,4 +1,4 @@
-#include "runtime/budget/grown_base.hpp"
+#include "runtime/budget/told_growth.hpp"
 
 #include "judged_run.hpp"
 #include "runtime/budget/told_budgets.hpp"
@@ -6,7 +6,7 @@
 namespace ebbtide::plugin {
 namespace {
 
-class GrownBaseTest : public test::JudgedRunTest {
+class ToldGrowthTest : public test::JudgedRunTest {
  protected:
   // Judged with 100 MiB; then two steps begin with 110, so that it is no single large batch.
   void growByTen(const Held& held) {
@@ -17,11 +17,11 @@ class GrownBaseTest : public test::JudgedRunTest {
 
   const JudgedRun run_ = run();
   BudgetFloor floor_;
-  GrownBase grown_{run_, floor_};
+  ToldGrowth grown_{run_, floor_};
   ToldBudgets told_{trained_, floor_, grown_};
 };
 
-TEST_F(GrownBaseTest, CountsWhatCameSinceAStepBegan) {
+TEST_F(ToldGrowthTest, CountsWhatCameSinceAStepBegan) {
   const Held held = guard_.hold();
   growByTen(held);
   EXPECT_EQ(grown_.since(held, 0), 10 * kMib);
@@ -31,7 +31,7 @@ TEST_F(GrownBaseTest, CountsWhatCameSinceAStepBegan) {
 
 // 200 MiB were needed by a step that began with 104: 206 are by now, and 3 % more are told: 6.18 in
 // whole MiB.
-TEST_F(GrownBaseTest, IsAddedToTheBudgetThatIsTold) {
+TEST_F(ToldGrowthTest, IsAddedToTheBudgetThatIsTold) {
   const Held held = guard_.hold();
   floor_.noteNeed(200 * kMib, /*alone=*/true, 104 * kMib);
   floor_.noteBaseSettled();
@@ -40,7 +40,7 @@ TEST_F(GrownBaseTest, IsAddedToTheBudgetThatIsTold) {
   EXPECT_EQ(told_.smallestBytes(), 213 * kMib);
 }
 
-TEST_F(GrownBaseTest, IsDueOnce) {
+TEST_F(ToldGrowthTest, IsDueOnce) {
   const Held held = guard_.hold();
   growByTen(held);
   ASSERT_TRUE(grown_.isDue(held));
@@ -52,7 +52,7 @@ TEST_F(GrownBaseTest, IsDueOnce) {
   EXPECT_TRUE(grown_.takeDue(held).has_value());
 }
 
-TEST_F(GrownBaseTest, IsNothingOnceItIsForgotten) {
+TEST_F(ToldGrowthTest, IsNothingOnceItIsForgotten) {
   const Held held = guard_.hold();
   growByTen(held);
   grown_.forget(held);

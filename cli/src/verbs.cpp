@@ -1,7 +1,6 @@
-#include "program.hpp"
+#include "verbs.hpp"
 
 #include "shell/help_text.hpp"
-#include "verbs.hpp"
 
 namespace ebbtide::cli {
 

@@ -1,5 +1,5 @@
-// HostOutage: what a run does once values cannot be written to the host any more: plans that write
-// none are made, and until one has held the budget steps may go over it. Torch-free.
+// OutageCourse: what a run does once values cannot be written to the host any more: plans that
+// write none are made, and until one has held the budget steps may go over it. Torch-free.
 //
 // Thread rule: what takes no Held from any thread, without a lock.
 #pragma once
@@ -16,12 +16,12 @@
 
 namespace ebbtide::plugin {
 
-class HostOutage {
+class OutageCourse {
  public:
   using Held = SessionGuard::Held;
 
   // It must outlive this; not used before it is made.
-  explicit HostOutage(BudgetController& budget) : budget_(budget) {}
+  explicit OutageCourse(BudgetController& budget) : budget_(budget) {}
 
   const SpillOutage& state() const noexcept { return state_; }
   bool began() const noexcept { return state_.began(); }

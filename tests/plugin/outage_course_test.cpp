@@ -1,4 +1,4 @@
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 
 #include "forked_child.hpp"
 #include "judged_run.hpp"
@@ -6,7 +6,7 @@
 namespace ebbtide::plugin {
 namespace {
 
-class HostOutageTest : public test::JudgedRunTest {
+class OutageCourseTest : public test::JudgedRunTest {
  protected:
   static Config withBudget() {
     Config config;
@@ -14,7 +14,7 @@ class HostOutageTest : public test::JudgedRunTest {
     config.budget.text = std::to_string(64 * kMib);
     return config;
   }
-  HostOutageTest() : JudgedRunTest(withBudget()) {}
+  OutageCourseTest() : JudgedRunTest(withBudget()) {}
 
   static std::shared_ptr<Plan> planOf(std::uint64_t signature, std::int64_t host_fetches) {
     auto plan = std::make_shared<Plan>();
@@ -48,11 +48,11 @@ class HostOutageTest : public test::JudgedRunTest {
   bool mayGoOver() const { return trained_.memory().overrunLimitBytes() > 0; }
 
   const allocator::Statistics begun_;
-  HostOutage host_{budget_};
+  OutageCourse host_{budget_};
   BudgetController budget_{run(host_.state())};
 };
 
-TEST_F(HostOutageTest, PlansThatCountOnTheHostGoOnce) {
+TEST_F(OutageCourseTest, PlansThatCountOnTheHostGoOnce) {
   const Held held = guard_.hold();
   programs_[1].in_force.plan = planOf(1, 3);
   programs_[2].in_force.plan = planOf(2, 0);
@@ -70,7 +70,7 @@ TEST_F(HostOutageTest, PlansThatCountOnTheHostGoOnce) {
 }
 
 // The file is its parent's, who writes there as before.
-TEST_F(HostOutageTest, OfAnInertChildItIsNone) {
+TEST_F(OutageCourseTest, OfAnInertChildItIsNone) {
   EXPECT_TRUE(test::holdsInInertChild([this] {
     host_.begin();
     return !host_.began() && warned_.empty();
@@ -81,7 +81,7 @@ TEST_F(HostOutageTest, OfAnInertChildItIsNone) {
   }));
 }
 
-TEST_F(HostOutageTest, StepsMayGoOverButUnderAPlanThatHasHeld) {
+TEST_F(OutageCourseTest, StepsMayGoOverButUnderAPlanThatHasHeld) {
   const Held held = guard_.hold();
   const auto plan = planOf(1, 0);
   trained_.refuseOverrun();  // the budget has been judged: it can be held
@@ -97,7 +97,7 @@ TEST_F(HostOutageTest, StepsMayGoOverButUnderAPlanThatHasHeld) {
   EXPECT_TRUE(mayGoOver());
 }
 
-TEST_F(HostOutageTest, APlanThatWentOverHasNotHeld) {
+TEST_F(OutageCourseTest, APlanThatWentOverHasNotHeld) {
   const Held held = guard_.hold();
   const auto plan = planOf(1, 0);
   host_.begin();
@@ -107,7 +107,7 @@ TEST_F(HostOutageTest, APlanThatWentOverHasNotHeld) {
 }
 
 // By the 64th step in a row none has: the budget is judged as any.
-TEST_F(HostOutageTest, NoPlanIsAwaitedForEver) {
+TEST_F(OutageCourseTest, NoPlanIsAwaitedForEver) {
   const Held held = guard_.hold();
   host_.begin();
   for (int i = 0; i < SpillOutage::kMostSteps; ++i) {
@@ -118,7 +118,7 @@ TEST_F(HostOutageTest, NoPlanIsAwaitedForEver) {
 }
 
 // Another program's steps hold the budget in between.
-TEST_F(HostOutageTest, StepsThatGoOverAreCountedOverTheWholeOutage) {
+TEST_F(OutageCourseTest, StepsThatGoOverAreCountedOverTheWholeOutage) {
   const Held held = guard_.hold();
   const auto plan = planOf(1, 0);
   host_.begin();
@@ -131,7 +131,7 @@ TEST_F(HostOutageTest, StepsThatGoOverAreCountedOverTheWholeOutage) {
 }
 
 // The budget is 64 MiB, and the best plan takes 80. Steps without it take more: they tell nothing.
-TEST_F(HostOutageTest, WhereNoPlanFitsTheBestOneTellsTheNeed) {
+TEST_F(OutageCourseTest, WhereNoPlanFitsTheBestOneTellsTheNeed) {
   const Held held = guard_.hold();
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
@@ -150,7 +150,7 @@ TEST_F(HostOutageTest, WhereNoPlanFitsTheBestOneTellsTheNeed) {
 }
 
 // A run in it makes that plan again, or a better one.
-TEST_F(HostOutageTest, TheBudgetThatIsNamedHoldsThatPlan) {
+TEST_F(OutageCourseTest, TheBudgetThatIsNamedHoldsThatPlan) {
   const Held held = guard_.hold();
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
@@ -162,7 +162,7 @@ TEST_F(HostOutageTest, TheBudgetThatIsNamedHoldsThatPlan) {
 
 // The first step's plan goes for a later one's, and one that steps found wanting for the next: that
 // would have to be verified, for which there is no room once the budget is judged.
-TEST_F(HostOutageTest, APlanThatIsToGoTellsNoNeed) {
+TEST_F(OutageCourseTest, APlanThatIsToGoTellsNoNeed) {
   const Held held = guard_.hold();
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
@@ -185,7 +185,7 @@ TEST_F(HostOutageTest, APlanThatIsToGoTellsNoNeed) {
   EXPECT_EQ(budget_.verdict().floorBytes(), 70 * kMib);
 }
 
-TEST_F(HostOutageTest, UnreadSpillsAreToldOnce) {
+TEST_F(OutageCourseTest, UnreadSpillsAreToldOnce) {
   for (int i = 0; i < 2; ++i) host_.warnOfUnread(kMib, "aten::mul");
   EXPECT_TRUE(host_.saidUnread());
   ASSERT_EQ(warned_.size(), 1U);

@@ -1,4 +1,4 @@
-// RankStatus: what one rank says of itself in /v1/status, as the verbs show it.
+// RankRow: what one rank says of itself in /v1/status, as the verbs show it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace ebbtide::cli {
 
 // Texts are forColumns(). What is not known is nothing, or empty.
-struct RankStatus {
+struct RankRow {
   // How many, and what they took.
   struct Steps {
     std::optional<std::int64_t> count = {};
@@ -42,7 +42,7 @@ struct RankStatus {
   std::optional<double> recompute_ratio = {};
   History history = {};
 
-  static RankStatus of(const RankAnswer& answer, const std::string& job = "");
+  static RankRow of(const RankAnswer& answer, const std::string& job = "");
 
   bool isLimited() const;
   // What the budget bounds, at its peak; without a budget the rank's own peak.

@@ -1,4 +1,4 @@
-#include "ebbtide/allocator/recorded_step.hpp"
+#include "ebbtide/allocator/step_lifetimes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr Bytes kMiB = Bytes{1} << 20;
 
-class RecordedStepTest : public ::testing::Test {
+class StepLifetimesTest : public ::testing::Test {
  protected:
   void* allocate(Bytes bytes) {
     return memory_.allocate(static_cast<std::size_t>(bytes), Stream::kDefault);
@@ -25,7 +25,7 @@ class RecordedStepTest : public ::testing::Test {
 // Each step: an activation a, a gradient g that the next step frees, a parameter's update p that
 // stays in the first one.
 //   begin a g | begin free(g) a g | end     a lives over one allocation; g until the next step's
-TEST_F(RecordedStepTest, LifetimesAreCountedInAllocations) {
+TEST_F(StepLifetimesTest, LifetimesAreCountedInAllocations) {
   recording().start(kMiB);
   recording().mark();
   void* a = allocate(2 * kMiB);
@@ -41,7 +41,7 @@ TEST_F(RecordedStepTest, LifetimesAreCountedInAllocations) {
   g = allocate(kMiB);
   memory_.deallocate(a);
   recording().mark();
-  const RecordedStep step = recordedStep(recording().stop(), 2);
+  const StepLifetimes step = stepLifetimes(recording().stop(), 2);
   memory_.deallocate(g);
   memory_.deallocate(p);
   memory_.deallocate(small);
@@ -65,7 +65,7 @@ TEST_F(RecordedStepTest, LifetimesAreCountedInAllocations) {
   EXPECT_EQ(sequence.height_units, 768U);  // 2 MiB + 1 MiB
 }
 
-TEST_F(RecordedStepTest, WhatLivesForMoreThanARoundGetsNoPlace) {
+TEST_F(StepLifetimesTest, WhatLivesForMoreThanARoundGetsNoPlace) {
   recording().start(kMiB);
   recording().mark();
   void* first = allocate(kMiB);
@@ -74,7 +74,7 @@ TEST_F(RecordedStepTest, WhatLivesForMoreThanARoundGetsNoPlace) {
   memory_.deallocate(first);  // after the next round's came: both are there at once
   void* third = allocate(kMiB);
   recording().mark();
-  const RecordedStep step = recordedStep(recording().stop(), 1);
+  const StepLifetimes step = stepLifetimes(recording().stop(), 1);
   EXPECT_EQ(step.period, 1);
   EXPECT_TRUE(step.placed.empty());
   memory_.deallocate(second);
@@ -82,7 +82,7 @@ TEST_F(RecordedStepTest, WhatLivesForMoreThanARoundGetsNoPlace) {
 }
 
 // As of a model of hundreds of layers, recomputed in part.
-TEST_F(RecordedStepTest, StepsOfAHundredThousandBlocksAreRecorded) {
+TEST_F(StepLifetimesTest, StepsOfAHundredThousandBlocksAreRecorded) {
   constexpr std::int64_t kBlocks = 100'000;
   recording().start(64 << 10);
   for (int step = 0; step < 2; ++step) {
@@ -90,22 +90,22 @@ TEST_F(RecordedStepTest, StepsOfAHundredThousandBlocksAreRecorded) {
     for (std::int64_t i = 0; i < kBlocks; ++i) memory_.deallocate(allocate(64 << 10));
   }
   recording().mark();
-  const RecordedStep step = recordedStep(recording().stop(), 1);
+  const StepLifetimes step = stepLifetimes(recording().stop(), 1);
   EXPECT_EQ(step.period, kBlocks);
   EXPECT_EQ(step.placed.size(), static_cast<std::size_t>(kBlocks));
 }
 
-TEST_F(RecordedStepTest, OtherMarksAreNoStep) {
+TEST_F(StepLifetimesTest, OtherMarksAreNoStep) {
   recording().start(kMiB);
   recording().mark();
   recording().mark();
   const RequestLog log = recording().stop();
-  EXPECT_TRUE(recordedStep(log, 1).units.empty());
-  EXPECT_TRUE(recordedStep({}, 1).units.empty());
+  EXPECT_TRUE(stepLifetimes(log, 1).units.empty());
+  EXPECT_TRUE(stepLifetimes({}, 1).units.empty());
 }
 
 // What began there belongs to the step before it.
-TEST_F(RecordedStepTest, TheLastMarkMayBeTakenBack) {
+TEST_F(StepLifetimesTest, TheLastMarkMayBeTakenBack) {
   recording().unmark();  // nothing is recorded
   recording().start(kMiB);
   recording().unmark();
@@ -119,7 +119,7 @@ TEST_F(RecordedStepTest, TheLastMarkMayBeTakenBack) {
   EXPECT_EQ(recording().stop().marks, (std::vector<std::int64_t>{0, 2}));
 }
 
-TEST_F(RecordedStepTest, OnlyItsThreadIsRecordedAndFreesOfAll) {
+TEST_F(StepLifetimesTest, OnlyItsThreadIsRecordedAndFreesOfAll) {
   recording().start(kMiB);
   void* mine = allocate(kMiB);
   void* others = nullptr;
@@ -135,7 +135,7 @@ TEST_F(RecordedStepTest, OnlyItsThreadIsRecordedAndFreesOfAll) {
   EXPECT_TRUE(log.marks.empty());
 }
 
-TEST_F(RecordedStepTest, StartForgetsWhatWasNotedBefore) {
+TEST_F(StepLifetimesTest, StartForgetsWhatWasNotedBefore) {
   recording().start(kMiB);
   void* before = allocate(kMiB);
   recording().start(kMiB);

@@ -1,4 +1,4 @@
-#include "pipeline/processor_time.hpp"
+#include "pipeline/busy_time.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ Nanoseconds busyOf(const Trace& trace, const TraceEvent& event) {
 
 }  // namespace
 
-ProcessorTime::ProcessorTime(const Trace& trace) {
+BusyTime::BusyTime(const Trace& trace) {
   const std::vector<Nanoseconds> clock = clockWithoutWaits(trace);
   busy_.assign(clock.size(), 0);
   marks_.assign(clock.size(), false);

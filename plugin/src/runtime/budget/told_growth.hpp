@@ -1,4 +1,4 @@
-// GrownBase: by how much what lives when a step begins has grown since the budget was judged. That
+// ToldGrowth: by how much what lives when a step begins has grown since the budget was judged. That
 // much is added to the budgets that are told, and a line says what kept it. Torch-free.
 //
 //   judged: settle() ─► a step begins: note() ─► it has grown: due ─► that step is recorded: taken
@@ -20,13 +20,13 @@
 
 namespace ebbtide::plugin {
 
-class GrownBase {
+class ToldGrowth {
  public:
   using Bytes = std::int64_t;
   using Held = SessionGuard::Held;
 
   // Both must outlive it.
-  GrownBase(const JudgedRun& run, const BudgetFloor& floor) : run_(run), floor_(floor) {}
+  ToldGrowth(const JudgedRun& run, const BudgetFloor& floor) : run_(run), floor_(floor) {}
 
   // --- bytes of the base
   // Since the step that needs most began, and since the one that was judged did.

@@ -1,4 +1,4 @@
-#include "runtime/budget/grown_base.hpp"
+#include "runtime/budget/told_growth.hpp"
 
 #include <fmt/format.h>
 
@@ -15,30 +15,30 @@ constexpr std::int64_t kLeastPart = 4;  // of what has grown: what is told by na
 
 }  // namespace
 
-std::int64_t GrownBase::since(const Held&, Bytes base_bytes) const noexcept {
+std::int64_t ToldGrowth::since(const Held&, Bytes base_bytes) const noexcept {
   const auto growth = growth_.found();
   if (!growth || !growth->isGrowth()) return 0;
   return std::max<Bytes>(0, growth->bytes - std::max(base_bytes, growth->from_bytes));
 }
 
 // The smallest budget that is told is that of the base as it is now.
-void GrownBase::update(const Held& held) noexcept {
+void ToldGrowth::update(const Held& held) noexcept {
   bytes_ = since(held, floor_.neededBaseBytes());
   since_judged_bytes_ = since(held, 0);
 }
 
-void GrownBase::note(const Held&, std::int64_t step, Bytes base_bytes) {
+void ToldGrowth::note(const Held&, std::int64_t step, Bytes base_bytes) {
   due_ = growth_.note(step, base_bytes) || due_;
 }
 
-void GrownBase::settle(const Held&, std::int64_t step, Bytes before, Bytes base_bytes) {
+void ToldGrowth::settle(const Held&, std::int64_t step, Bytes before, Bytes base_bytes) {
   growth_.settle(step - 1, before);  // it may be growing already
   due_ = growth_.note(step, base_bytes);
 }
 
 // The smallest budget that is told is that of the base as it is now, too: a copy of the weights,
 // made late, counts in it.
-void GrownBase::measure(const Held& held, std::int64_t steps, Bytes base_bytes) {
+void ToldGrowth::measure(const Held& held, std::int64_t steps, Bytes base_bytes) {
   if (growth_.found()) {
     growth_.note(steps + 1, base_bytes);
   } else {
@@ -47,13 +47,13 @@ void GrownBase::measure(const Held& held, std::int64_t steps, Bytes base_bytes) 
   update(held);
 }
 
-std::optional<BaseGrowth::Found> GrownBase::takeDue(const Held&) {
+std::optional<BaseGrowth::Found> ToldGrowth::takeDue(const Held&) {
   return std::exchange(due_, false) ? growth_.found() : std::nullopt;
 }
 
 // "aten::clone made 1.5 MiB in 6 blocks of 256.0 KiB after step 6 began": what came outside of
 // recorded operations, where it is a good part of what more lives now. Empty: not known.
-std::string GrownBase::madeLater(Bytes more_bytes) const {
+std::string ToldGrowth::madeLater(Bytes more_bytes) const {
   const auto most = run_.trained.later().largest();
   if (!most || most->bytes * kLeastPart < more_bytes) return "";
   const std::string each = most->each_bytes > 0 ? " of " + formatBytes(most->each_bytes) : "";
@@ -64,7 +64,7 @@ std::string GrownBase::madeLater(Bytes more_bytes) const {
                      most->blocks, most->blocks == 1 ? "" : "s", each, when);
 }
 
-void GrownBase::say(const BaseGrowth::Found& growth, const scheduler::Trace& trace) try {
+void ToldGrowth::say(const BaseGrowth::Found& growth, const scheduler::Trace& trace) try {
   auto kept = scheduler::keptBlocks(trace);
   if (!kept.empty() && kept.front().bytes * 10 < growth.perStepBytes()) kept.clear();
   const bool known = !kept.empty() && kept.front().known;
@@ -88,7 +88,7 @@ void GrownBase::say(const BaseGrowth::Found& growth, const scheduler::Trace& tra
 }
 
 // In place of what nobody named.
-void GrownBase::nameKept(const BaseGrowth::Found& growth, OutOfMemory& facts) const {
+void ToldGrowth::nameKept(const BaseGrowth::Found& growth, OutOfMemory& facts) const {
   const Bytes rest = facts.memory.live_by_op.empty() || facts.memory.live_by_op.back().blocks > 0
                          ? 0
                          : facts.memory.live_by_op.back().bytes;
@@ -102,7 +102,7 @@ void GrownBase::nameKept(const BaseGrowth::Found& growth, OutOfMemory& facts) co
       growth.from_step, formatBytes(rest), made);
 }
 
-void GrownBase::addTo(const Held&, OutOfMemory& facts) const {
+void ToldGrowth::addTo(const Held&, OutOfMemory& facts) const {
   const auto growth = growth_.found();
   if (!growth) return;
   nameKept(*growth, facts);

@@ -1,6 +1,6 @@
-// Retention: which values stay, and why: the plan holds them, a tensor that is saved, a replay that
-// is to come, or the graph that the program keeps reads them. And what goes when the last reason
-// does. Includes torch.
+// KeptValues: which values stay, and why: the plan holds them, a tensor that is saved, a replay
+// that is to come, or the graph that the program keeps reads them. And what goes when the last
+// reason does. Includes torch.
 //
 //   saved use ─┐
 //   plan ──────┼─► held ─► no reason is left: given up, with what it alone would be computed from
@@ -15,12 +15,12 @@
 
 namespace ebbtide::plugin {
 
-class Retention {
+class KeptValues {
  public:
   using Held = StepLock::Held;
   using Freeing = StepLock::Freeing;
 
-  explicit Retention(StepParts& step) : step_(step) {}
+  explicit KeptValues(StepParts& step) : step_(step) {}
 
   // From now on nothing has a place in the plan: all stays.
   void leavePlan(const Held&, const std::string& why);

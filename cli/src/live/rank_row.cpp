@@ -1,4 +1,4 @@
-#include "live/rank_status.hpp"
+#include "live/rank_row.hpp"
 
 #include <algorithm>
 
@@ -24,12 +24,12 @@ std::string text(const nlohmann::json& tree, std::initializer_list<const char*> 
 
 }  // namespace
 
-RankStatus RankStatus::of(const RankAnswer& answer, const std::string& job) {
+RankRow RankRow::of(const RankAnswer& answer, const std::string& job) {
   const nlohmann::json& tree = answer.document;
-  RankStatus status{.job = job,
-                    .rank = answer.rank,
-                    .where = forColumns(answer.where),
-                    .problem = forColumns(answer.problem)};
+  RankRow status{.job = job,
+                 .rank = answer.rank,
+                 .where = forColumns(answer.where),
+                 .problem = forColumns(answer.problem)};
   if (!status.problem.empty()) return status;
   status.host = text(tree, {"host"});
   status.state = text(tree, {"state"});
@@ -56,11 +56,11 @@ RankStatus RankStatus::of(const RankAnswer& answer, const std::string& job) {
   return status;
 }
 
-bool RankStatus::isLimited() const {
+bool RankRow::isLimited() const {
   return memory.budget_bytes && *memory.budget_bytes < INT64_MAX;
 }
 
-std::optional<std::int64_t> RankStatus::boundedPeakBytes() const {
+std::optional<std::int64_t> RankRow::boundedPeakBytes() const {
   const auto& peak = memory.peak_bytes;
   if (!peak || !isLimited()) return peak;
   const std::int64_t margin = std::max<std::int64_t>(memory.margin_bytes.value_or(0), 0);

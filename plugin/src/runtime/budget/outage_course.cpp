@@ -1,4 +1,4 @@
-#include "runtime/budget/host_outage.hpp"
+#include "runtime/budget/outage_course.hpp"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ bool followed(const StepSummary& summary) {
 }  // namespace
 
 // Programs are seen to by the next step.
-void HostOutage::begin() noexcept try {
+void OutageCourse::begin() noexcept try {
   if (RunLife::inChild()) return;
   TrainedMemory& trained = run().trained;
   if (!trained.stopOffload()) return;
@@ -31,7 +31,7 @@ void HostOutage::begin() noexcept try {
   return;  // no memory for the words
 }
 
-void HostOutage::warnOfUnread(std::int64_t bytes, const std::string& op) {
+void OutageCourse::warnOfUnread(std::int64_t bytes, const std::string& op) {
   if (said_unread_.exchange(true)) return;
   run().warn(
       fmt::format("steps leave spilled values behind that nothing reads: {} on the host by now, "
@@ -40,7 +40,7 @@ void HostOutage::warnOfUnread(std::int64_t bytes, const std::string& op) {
                   formatBytes(bytes), op));
 }
 
-bool HostOutage::take(const Held&) {
+bool OutageCourse::take(const Held&) {
   if (!state_.take()) return false;
   run().programs.dropPlans(
       [](const Plan& plan) { return plan.predicted.host_fetches > 0 || !plan.feasible; });
@@ -51,7 +51,7 @@ bool HostOutage::take(const Held&) {
 // Nothing can be spilled of what it cannot compute again, of the originals of a verification step,
 // or of what a plan that was made for an earlier step leaves over. A plan that a step has held the
 // budget under has to.
-void HostOutage::allowOverrunFor(const Held& held, const Plan* plan) {
+void OutageCourse::allowOverrunFor(const Held& held, const Plan* plan) {
   const RankBudget& of_rank = budget_.ofRank(held);
   const bool may_go = of_rank.isAsked() || of_rank.isResumed();
   if (!state_.awaitsPlan() || may_go || run().config->planning.on_infeasible != OnInfeasible::kStop)
@@ -70,7 +70,7 @@ void HostOutage::allowOverrunFor(const Held& held, const Plan* plan) {
 // Steps without a plan take nearly all that plain ones do: where none fits, those that follow the
 // best one tell what a budget needs. They may do with less than is foreseen, as they drop more
 // under pressure; in a budget that holds the plan there is none.
-void HostOutage::endStep(const Held& held, const EndedStep& step) {
+void OutageCourse::endStep(const Held& held, const EndedStep& step) {
   if (!state_.awaitsPlan()) return;
   const auto& [summary, begun, memory, planning] = step;
   const bool within = memory.budget_violations == begun.budget_violations;
@@ -89,7 +89,7 @@ void HostOutage::endStep(const Held& held, const EndedStep& step) {
 }
 
 // One that is made anew would have to be verified while the budget is judged, without the room.
-bool HostOutage::showsNeed(const EndedStep& step) const {
+bool OutageCourse::showsNeed(const EndedStep& step) const {
   if (step.planning || !followed(step.summary) || step.summary.plan->feasible) return false;
   const auto known = run().programs.find(step.summary.plan->signature);
   if (known == run().programs.end() || known->second.in_force.plan != step.summary.plan)
@@ -98,7 +98,7 @@ bool HostOutage::showsNeed(const EndedStep& step) const {
 }
 
 // What went over the budget until now tells nothing of it.
-void HostOutage::end(const Held& held) {
+void OutageCourse::end(const Held& held) {
   budget_.verdict().judgeFromNowOn(held);
   budget_.verdict().mayGoOver(held);  // until they have decided
 }

@@ -1,4 +1,4 @@
-#include "execute/retention.hpp"
+#include "execute/kept_values.hpp"
 
 #include <c10/util/SmallVector.h>
 
@@ -10,7 +10,8 @@ using scheduler::kNone;
 
 // Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses
 // that the plan makes nothing again for.
-void Retention::holdIfKept(const StepLock::Freeing& lock, ValueId id, const c10::Storage& storage) {
+void KeptValues::holdIfKept(const StepLock::Freeing& lock, ValueId id,
+                            const c10::Storage& storage) {
   RunValue& value = values_.at(lock, id);
   if (value.stored.held() || value.stored.overwritten()) return;
   const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::Values::hold) &&
@@ -25,32 +26,32 @@ void Retention::holdIfKept(const StepLock::Freeing& lock, ValueId id, const c10:
 }
 
 // By a replay that the plan, or the rest of it, still has to run?
-bool Retention::readByPlan(const StepLock::Held&, ValueId id) const {
+bool KeptValues::readByPlan(const StepLock::Held&, ValueId id) const {
   return mayDrop() && follower_.replayReads(id, graphs_.keptEver());
 }
 
 // Is a fetch of the plan still to come?
-bool Retention::fetchedLater(const StepLock::Held&, ValueId id, const RunValue& value) const {
+bool KeptValues::fetchedLater(const StepLock::Held&, ValueId id, const RunValue& value) const {
   return value.fetchesDone() < follower_.values().fetchesOf(id);
 }
 
 // Would dropping it lose the value? The plan keeps no op record of what it fetches. True where
 // neither bits nor the host have a copy, and something still reads the value: a fetch to come, a
 // use that lives, or a replay of a kept graph.
-bool Retention::onlyCopy(const StepLock::Held& lock, ValueId id, const RunValue& value) {
+bool KeptValues::onlyCopy(const StepLock::Held& lock, ValueId id, const RunValue& value) {
   return follower_.values().fetchesOf(id) > 0 && !copiedByPlan(lock, id, value) &&
          (value.liveUses() > 0 || fetchedLater(lock, id, value) || isAskedFor(lock, id));
 }
 
 // Dropped, then, though the program may still hold and save it.
-bool Retention::copiedByPlan(const StepLock::Held& lock, ValueId id, const RunValue& value) const {
+bool KeptValues::copiedByPlan(const StepLock::Held& lock, ValueId id, const RunValue& value) const {
   return value.stored.bits() ||
          (value.stored.slot() && (value.stored.servesLater() || fetchedLater(lock, id, value)) &&
           follower_.values().isOnHost(id));
 }
 
 // Its graph is kept: another pass may ask for the value, and the plan need not hold it for that.
-bool Retention::staysOnHost(const StepLock::Held&, ValueId id, const RunValue& value) const {
+bool KeptValues::staysOnHost(const StepLock::Held&, ValueId id, const RunValue& value) const {
   const bool by_plan =
       !follower_.offPlan() && follower_.values().marked(id, &Plan::Values::on_host);
   const bool kept =
@@ -60,12 +61,12 @@ bool Retention::staysOnHost(const StepLock::Held&, ValueId id, const RunValue& v
 }
 
 // By a replay that the plan does not know, for what is still saved?
-bool Retention::isAskedFor(const StepLock::Held& lock, ValueId id) {
+bool KeptValues::isAskedFor(const StepLock::Held& lock, ValueId id) {
   return follower_.plan() && mayRunBeyondPlan(lock) && savedReader(lock, id).any;
 }
 
 // For what that is still saved would a replay read it?
-KeptGraphs::Asker Retention::savedReader(const StepLock::Held&, ValueId id) {
+KeptGraphs::Asker KeptValues::savedReader(const StepLock::Held&, ValueId id) {
   const auto end = ops_.next();
   for (OpId next = graphs_.nextOp(); next < end; ++next) {
     const RunOp& op = ops_[next];
@@ -76,12 +77,12 @@ KeptGraphs::Asker Retention::savedReader(const StepLock::Held&, ValueId id) {
 }
 
 // What is saved no more cannot be asked for.
-bool Retention::mayRunBeyondPlan(const StepLock::Held&) const {
+bool KeptValues::mayRunBeyondPlan(const StepLock::Held&) const {
   return saved_.live() > 0 && graphs_.mayRunAgain(follower_.plan()->expects_kept_graphs);
 }
 
 // Values of kept graphs that nothing can ask for any more.
-void Retention::giveUpUnasked(const StepLock::Freeing& lock) {
+void KeptValues::giveUpUnasked(const StepLock::Freeing& lock) {
   if (follower_.offPlan()) return graphs_.forgetHeld();
   const bool may_run = mayRunBeyondPlan(lock);
   for (const ValueId id : graphs_.takeDue(!may_run)) {
@@ -100,7 +101,7 @@ void Retention::giveUpUnasked(const StepLock::Freeing& lock) {
 }
 
 // Nobody needs it: neither what it would be computed from.
-void Retention::letGo(const StepLock::Freeing& lock, ValueId first) {
+void KeptValues::letGo(const StepLock::Freeing& lock, ValueId first) {
   c10::SmallVector<ValueId, 8> done{first};
   while (!done.empty()) {
     const ValueId id = done.back();
@@ -121,7 +122,7 @@ void Retention::letGo(const StepLock::Freeing& lock, ValueId first) {
 }
 
 // No saved use is left, and the plan, left, drops nothing any more.
-void Retention::giveUpAll() {
+void KeptValues::giveUpAll() {
   const StepLock::Freeing lock(lock_);
   for (ValueId id = 0; id < values_.next(); ++id) {
     RunValue& value = values_.at(lock, id);
@@ -135,19 +136,19 @@ void Retention::giveUpAll() {
   }
 }
 
-void Retention::leavePlan(const StepLock::Held&, const std::string& why) {
+void KeptValues::leavePlan(const StepLock::Held&, const std::string& why) {
   if (!follower_.leave()) return;
   lines_.debug("the step left its plan: " + why);
 }
 
-void Retention::keepEverything(const std::string& why) {
+void KeptValues::keepEverything(const std::string& why) {
   allowed_.keepEverything(why);
   const StepLock::Freeing lock(lock_);
   leavePlan(lock, why);
 }
 
 // One tensor fewer reads the value: does it go?
-void Retention::endUse(const StepLock::Freeing& lock, UseId use) {
+void KeptValues::endUse(const StepLock::Freeing& lock, UseId use) {
   const ValueId id = values_.latest(lock, saved_.valueOf(use));
   if (id == kNone) return;
   RunValue& value = values_.at(lock, id);
@@ -160,8 +161,8 @@ void Retention::endUse(const StepLock::Freeing& lock, UseId use) {
   if (values_.endUses(lock, id, 1)) endLastUse(lock, id, released, asked_for);
 }
 
-void Retention::endLastUse(const StepLock::Freeing& lock, ValueId id, bool released,
-                           bool asked_for) {
+void KeptValues::endLastUse(const StepLock::Freeing& lock, ValueId id, bool released,
+                            bool asked_for) {
   RunValue& value = values_.at(lock, id);
   const bool done = released && !asked_for;
   if (released && asked_for) graphs_.hold(id);

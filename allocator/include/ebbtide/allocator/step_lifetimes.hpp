@@ -1,4 +1,4 @@
-// RecordedStep: from the log of two equal steps to the lifetimes that placement needs, and back to
+// StepLifetimes: from the log of two equal steps to the lifetimes that placement needs, and back to
 // a PlacedSequence.
 //
 // Time is counted in noted allocations: they alone can collide, and frees of blocks from before the
@@ -15,7 +15,7 @@
 
 namespace ebbtide::allocator {
 
-struct RecordedStep {
+struct StepLifetimes {
   struct Lifetime {
     std::int64_t begin, end;  // half open, in allocations since the step's begin
     Bytes bytes;
@@ -30,9 +30,9 @@ struct RecordedStep {
 
 // The log's marks: each step's begin, with its phases between; `phases` a step (at least 1), two
 // steps and the end of the second. Empty when the log is not like that.
-RecordedStep recordedStep(const RequestLog& log, std::size_t phases);
+StepLifetimes stepLifetimes(const RequestLog& log, std::size_t phases);
 
 // offsets: one for each lifetime, multiples of kUnitBytes.
-PlacedSequence placedSequence(const RecordedStep& step, std::span<const Bytes> offsets);
+PlacedSequence placedSequence(const StepLifetimes& step, std::span<const Bytes> offsets);
 
 }  // namespace ebbtide::allocator
