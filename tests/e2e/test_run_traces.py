@@ -9,6 +9,9 @@ from conftest import MIB
 from processes import Finished, code, run, script, tiny
 
 SLACK = 1000  # microseconds between two clocks that are one
+# torch reads its clock and the processor's counter one after the other. Between the two its thread
+# may lose the processor, and all of its events are later or earlier by that.
+SHIFT = 20_000
 
 
 def events(trace: dict, phase: str, **fields: object) -> list[dict]:
@@ -64,7 +67,7 @@ def test_both_files_have_one_clock(looked_at) -> None:
     assert len(in_ours) == len(in_theirs)
     by_time = sorted(in_theirs, key=lambda event: event["ts"])
     for mine, outer in zip(sorted(in_ours, key=lambda event: event["ts"]), by_time, strict=True):
-        assert within(mine, outer, SLACK)
+        assert within(mine, outer, SHIFT)
         assert mine["tid"] == outer["tid"]
 
 

@@ -289,6 +289,18 @@ TEST_F(SessionFiguresTest, WhatGrewTakesNoCostFromTheLastLine) {
   EXPECT_EQ(std::stoll(found[1]) * kMib, after);
 }
 
+// Steps that hold the budget without a plan are no word on those that follow it.
+TEST_F(SessionFiguresTest, ARunThatAsksWhetherABudgetIsHeldWaitsForItsPlan) {
+  std::filesystem::create_directories(folder_);
+  config_.end_after = Config::EndAfter{.folder = folder_.string(), .steps = 8};
+  begin(plain_bytes_ - saved_bytes_ / 4);
+  for (int i = 0; i < 3; ++i) {
+    step();
+    session_->course().awaitPlan();
+  }
+  EXPECT_NE(step(), nullptr);
+}
+
 TEST_F(SessionFiguresTest, AStepsTimeIsOneFigure) {
   beginWithReport(plain_bytes_ - saved_bytes_ / 4);
   for (int i = 0; i < 30; ++i) step();

@@ -140,6 +140,7 @@ bool ThreadSteps::begin(c10::Device device) {
     EarlyEnd::end(session.config().end_after->folder, session.config().local_world_size);
     return false;
   }
+  session.course().awaitPlan();
   const StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.outputs().trace.on());
   run_ = std::allocate_shared<StepRun>(

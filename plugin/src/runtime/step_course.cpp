@@ -14,6 +14,9 @@
 namespace ebbtide::plugin {
 namespace {
 
+constexpr auto kMostForPlan = std::chrono::seconds(10);
+constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
+
 const char* planUse(const StepSummary& summary) {
   if (summary.plan == nullptr) return "none";
   if (summary.off_plan) return "left";
@@ -132,6 +135,16 @@ void StepCourse::noteBackwardBegins() noexcept {
   if (parts_.trained.placement()) parts_.trained.placement()->beginBackward();
   const Held held = guard().hold();
   steps(held).begun.activation_bytes = live - steps(held).begun.memory.allocated_bytes;
+}
+
+void StepCourse::awaitPlan() {
+  using Clock = std::chrono::steady_clock;
+  if (!config().end_after) return;
+  Held held = guard().hold();
+  const auto until = Clock::now() + kMostForPlan;
+  while (parts_.budget.bytes() && parts_.planning.isBusy(held) && Clock::now() < until) {
+    parts_.planning.awaitWord(held, Clock::now() + kBetweenLooks, [] { return false; });
+  }
 }
 
 bool StepCourse::measuredAll(const Held& held) const {

@@ -66,6 +66,9 @@ class StepCourse final : public StepEvents {
   LateBackwards& lateBackwards() noexcept { return late_backwards_; }
   // The steps that `ebbtide fit` asked for have ended: the process is to end.
   bool measuredAll() const { return config().end_after && measuredAll(guard().hold()); }
+  // Another step of such a run is to begin. Within a budget it waits for the plan that is searched
+  // for: steps that follow it may need more than steps without a plan.
+  void awaitPlan();
 
  private:
   struct EndedStep;
