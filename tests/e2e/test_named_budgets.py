@@ -185,8 +185,8 @@ dist.destroy_process_group()
 """
 
 
-# Whichever is refused first names the budget of rank 1, which needs some three times 4 MiB. Rank 0
-# may be refused as well, when rank 1 has gone and answers no more.
+# The rank that is refused first names the budget of rank 1, which needs some three times 4 MiB.
+# Rank 0 may be refused as well, when rank 1 has gone and answers no more.
 def test_one_budget_is_named_for_ranks_that_differ(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(UNEQUAL)
     program = Program((*torchrun(2), str(tmp_path / "train.py")), ranks=2)
@@ -202,7 +202,7 @@ def test_one_budget_is_named_for_ranks_that_differ(tmp_path: Path) -> None:
 
 # --- the zoo --------------------------------------------------------------------------------------
 
-# What a refusal of these names is that of the steps so far.
+# A refusal of these names the need of the steps so far.
 GROW = {
     "changing_programs.curriculum": "each fourth step is larger than all before",
     "changing_programs.random_lengths_short_first": "the last step is the largest",
@@ -217,7 +217,7 @@ GO_ON = {
 }
 
 
-# What a measured run names of these is no word on a run with a budget.
+# A measured run of these tells nothing about a run with a budget.
 UNTOLD = {
     "transform_programs.functional_gradient": "without a step",
     "autograd_programs.tensor_hooks": "Python looks at other times",

@@ -3,7 +3,7 @@
 // them whose tensors are trained, and steps on other tensors are left as PyTorch runs them. Where
 // no budget is the devices', the CPU is one of those that may come first.
 //
-// hooks/training_device.cpp defines it: the choice needs the session, the CPU's blocks torch's
+// hooks/training_device.cpp defines it. The choice needs the session; the CPU's blocks need torch's
 // allocator.
 //
 // One a process. Chosen by the thread that begins the first step; the same ever after. Includes
