@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "base/json_integer.hpp"
 #include "config/rank_socket.hpp"
 #include "ebbtide/metrics/ask_ranks.hpp"
 #include "runtime/run/run_summary.hpp"
@@ -18,13 +18,8 @@ constexpr auto kForOthers = std::chrono::milliseconds(100);  // that the program
 
 RankPeak peakIn(const std::string& status) {
   const auto tree = nlohmann::json::parse(status, nullptr, /*allow_exceptions=*/false);
-  const auto number = [&tree](const char* name) {
-    const nlohmann::json::json_pointer at(name);
-    return tree.is_object() && tree.contains(at) && tree[at].is_number_integer()
-               ? tree[at].get<std::int64_t>()
-               : 0;
-  };
-  return {.bytes = number("/memory/peak_mapped_bytes"), .steps = number("/steps")};
+  return {.bytes = integerIn(tree, "/memory/peak_mapped_bytes"),
+          .steps = integerIn(tree, "/steps")};
 }
 
 RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {

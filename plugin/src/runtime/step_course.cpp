@@ -15,7 +15,6 @@ namespace ebbtide::plugin {
 namespace {
 
 constexpr auto kMostForPlan = std::chrono::seconds(10);
-constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 
 const char* planUse(const StepSummary& summary) {
   if (summary.plan == nullptr) return "none";
@@ -138,13 +137,10 @@ void StepCourse::noteBackwardBegins() noexcept {
 }
 
 void StepCourse::awaitPlan() {
-  using Clock = std::chrono::steady_clock;
-  if (!config().end_after) return;
+  if (!config().end_after || !parts_.budget.bytes()) return;
   Held held = guard().hold();
-  const auto until = Clock::now() + kMostForPlan;
-  while (parts_.budget.bytes() && parts_.planning.isBusy(held) && Clock::now() < until) {
-    parts_.planning.awaitWord(held, Clock::now() + kBetweenLooks, [] { return false; });
-  }
+  parts_.planning.awaitWord(held, std::chrono::steady_clock::now() + kMostForPlan,
+                            [&] { return !parts_.planning.isBusy(held); });
 }
 
 bool StepCourse::measuredAll(const Held& held) const {
@@ -248,8 +244,8 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
   return ended;
 }
 
-// Without a budget. What the largest step needs is not known if it was not recorded. It is taken to
-// need as much more than the others as its peak was higher, or as its base: an estimate.
+// Without a budget. The need of the largest step is not known if it was not recorded. The estimate
+// adds to the others' need the difference of the peaks, or of the bases if that is larger.
 void StepCourse::estimateLargest(const Held& held) {
   const LargestStep& largest = steps(held).largest;
   BudgetVerdict& verdict = parts_.budget.verdict();

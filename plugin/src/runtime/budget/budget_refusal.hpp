@@ -119,7 +119,7 @@ class BudgetRefusal {
   Bytes refused_bytes_ = 0, refused_base_bytes_ = 0;  // 0: nothing was refused
   bool may_be_same_ = false;                          // that goes on, until a step of it is over
   int maybe_same_ = 0;            // times that such was let go on, since one needed less
-  Bytes least_let_go_bytes_ = 0;  // one of them needed so much; 0: unknown
+  Bytes least_let_go_bytes_ = 0;  // the least that such a program needed; 0: unknown
 };
 
 }  // namespace ebbtide::plugin

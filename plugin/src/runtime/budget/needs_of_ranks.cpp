@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
+#include "base/json_integer.hpp"
 #include "config/rank_socket.hpp"
 #include "ebbtide/metrics/ask_ranks.hpp"
 
@@ -19,21 +19,15 @@ constexpr int kRounds = 5;
 constexpr auto kRound = std::chrono::milliseconds(100);  // for answers, and between two rounds
 constexpr auto kHolds = std::chrono::seconds(10);
 
-std::int64_t numberIn(const json& tree, const char* pointer) {
-  const json::json_pointer at(pointer);
-  const bool there = tree.is_object() && tree.contains(at) && tree[at].is_number_integer();
-  return there ? tree[at].get<std::int64_t>() : 0;
-}
-
 // False: the folder is another job's, of the same id.
 bool addAnswers(const Config& config, NeedsOfRanks::ByRank& needs) {
   const RankSocket socket(config.server.socket_dir, config.job_id, config.rank);
   for (const auto& [rank, status] : metrics::askRanks(socket.jobFolder(), "/v1/status", kRound)) {
     const json tree = json::parse(status, nullptr, /*allow_exceptions=*/false);
-    if (rank == config.rank && numberIn(tree, "/pid") != ::getpid()) return false;
+    if (rank == config.rank && integerIn(tree, "/pid") != ::getpid()) return false;
     if (rank == config.rank || rank >= config.world_size) continue;
-    const std::int64_t bytes = numberIn(tree, "/smallest_feasible_budget_bytes");
-    if (bytes > 0 && numberIn(tree, "/memory/budget_bytes") > 0) needs[rank] = bytes;
+    const std::int64_t bytes = integerIn(tree, "/smallest_feasible_budget_bytes");
+    if (bytes > 0 && integerIn(tree, "/memory/budget_bytes") > 0) needs[rank] = bytes;
   }
   return true;
 }

@@ -1,5 +1,5 @@
-// NeedsOfRanks: the smallest budgets that the other ranks of this machine name for themselves. One
-// budget for all ranks has to be the largest of them. Torch-free. Thread rule: any thread.
+// NeedsOfRanks: the smallest budgets that the other ranks of this machine name for themselves. A
+// budget for all ranks has to be the largest. Torch-free. Thread rule: any thread.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@ class NeedsOfRanks {
  public:
   using ByRank = std::map<int, std::int64_t>;  // bytes
 
-  // Asks the ranks until all of them know, for half a second or so: a rank that is refused first is
-  // a moment ahead of the others. Within ten seconds the same answers hold, for a program that
-  // catches one refusal after the other. A rank that has no budget, knows no smallest one, or does
-  // not answer, is not in it. Empty if the job has budgets by rank or stage. The caller holds no
-  // lock that an answer needs: ranks that ask each other answer meanwhile.
+  // Asks the ranks for about half a second, until each has told its budget. The rank that is
+  // refused first is a moment ahead of the others. The answers hold for ten seconds, as a program
+  // may catch many refusals. The result leaves out a rank that has no budget, knows no smallest
+  // one, or does not answer. It is empty if the job has budgets by rank or stage. The caller holds
+  // no lock that an answer needs, because ranks may ask each other.
   ByRank ask(const Config& config) noexcept;
 
  private:

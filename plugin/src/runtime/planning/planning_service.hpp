@@ -64,7 +64,10 @@ class PlanningService {
   void ask(const Held&, RecordedStep step);
   std::optional<RecordedStep> take(const Held&) { return std::exchange(asked_, std::nullopt); }
   void noteTold(const Held&) noexcept { busy_ = false; }  // what follows is for other ranks
-  void endPlanning(const Held&) noexcept { busy_ = asked_.has_value(); }
+  void endPlanning(const Held&) noexcept {
+    busy_ = asked_.has_value();
+    wake();
+  }
 
   // --- a search for a better plan, one at a time
   // A plan in force is followed meanwhile. polish() or endSearch() comes next.

@@ -14,8 +14,8 @@ class LargestStep {
  public:
   using Bytes = std::int64_t;
 
-  // A step is over that no other step overlapped, with that peak of live bytes. How many of the
-  // next steps are to be recorded; 0: none, for its sake.
+  // A step has ended; no other step overlapped it. The peak is of live bytes. Returns how many of
+  // the next steps to record for its sake.
   int note(Bytes peak_bytes, Bytes base_bytes, bool recorded) {
     if (peak_bytes > largest_bytes_) {
       largest_bytes_ = peak_bytes;
@@ -28,8 +28,8 @@ class LargestStep {
     to_record_ *= 2;
     return now;
   }
-  // So much more than any recorded step; 0: none was recorded, or it is within the margin of the
-  // budgets that are told.
+  // The largest step took so much more than each recorded step. 0: no step was recorded, or the
+  // difference is within the margin of named budgets.
   Bytes unrecordedBytes() const {
     const Bytes more = largest_bytes_ - recorded_bytes_;
     return recorded_bytes_ > 0 && more >= kLeast ? more : 0;
