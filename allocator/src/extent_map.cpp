@@ -49,6 +49,16 @@ ExtentId ExtentMap::splitAfter(ExtentId id, std::uint32_t units) noexcept {
   return rest;
 }
 
+// Of a free or unmapped one: both parts are in its bin.
+ExtentId ExtentMap::splitOff(ExtentId id, std::uint32_t units) noexcept {
+  FreeBins& bins = binsOf(extents_[id].state);
+  bins.remove(id);
+  const ExtentId rest = splitAfter(id, units);
+  bins.add(id);
+  bins.add(rest);
+  return rest;
+}
+
 void ExtentMap::absorbAfter(ExtentId id) noexcept {
   Extent& front = extents_[id];
   const ExtentId gone = front.after;
@@ -113,36 +123,39 @@ void ExtentMap::settleAsBlock(ExtentId run, std::uint32_t units) noexcept {
 // -----------------------------------------------------------------------------------------------
 // runs
 
-// Ends with whole pages where its last extent is unmapped, else with that extent.
+// Ends where the block does, or with that page where its last extent is unmapped.
 ExtentMap::Run ExtentMap::runToTheRight(ExtentId first, std::uint32_t units) const noexcept {
   Run run{.first = first, .begin = extents_[first].begin, .end = 0, .lacks = 0};
   for (ExtentId id = first; isLoose(id); id = extents_[id].after) {
     const Extent& extent = extents_[id];
     const std::int64_t wanted = std::int64_t{run.begin} + units;
+    const bool unmapped = extent.state == ExtentState::kUnmapped;
     run.end = extent.begin + extent.units;
-    if (extent.state == ExtentState::kUnmapped) {
-      if (run.end >= wanted) {
-        run.end = static_cast<std::uint32_t>(roundUp(wanted, page_units_));
-      }
-      run.lacks += run.end - extent.begin;
+    const bool enough = run.end >= wanted;
+    if (enough) {
+      run.end = static_cast<std::uint32_t>(unmapped ? roundUp(wanted, page_units_) : wanted);
     }
-    if (run.end >= wanted) return run;
+    if (unmapped) run.lacks += run.end - extent.begin;
+    if (enough) return run;
   }
   return {};
 }
 
+// Begins where the block does, or with that page where its first extent is unmapped.
 ExtentMap::Run ExtentMap::runToTheLeft(ExtentId last, std::uint32_t units) const noexcept {
   const std::uint32_t end = extents_[last].begin + extents_[last].units;
   Run run{.first = last, .begin = 0, .end = end, .lacks = 0};
   for (ExtentId id = last; isLoose(id); id = extents_[id].before) {
     const Extent& extent = extents_[id];
+    const bool unmapped = extent.state == ExtentState::kUnmapped;
+    const bool enough = end - extent.begin >= units;
     run.first = id;
     run.begin = extent.begin;
-    const bool enough = end - extent.begin >= units;
-    if (extent.state == ExtentState::kUnmapped) {
-      if (enough) run.begin = (end - units) / page_units_ * page_units_;
-      run.lacks += extent.begin + extent.units - run.begin;
+    if (enough) {
+      run.begin = end - units;
+      if (unmapped) run.begin = run.begin / page_units_ * page_units_;
     }
+    if (unmapped) run.lacks += extent.begin + extent.units - run.begin;
     if (enough) return run;
   }
   return {};
@@ -198,26 +211,19 @@ ExtentId ExtentMap::takeRun(std::uint32_t units, std::uint32_t round_units, Unit
     ++extents;
   }
   missing.reserve(extents);
-  if (extents_[id].begin < run.begin) {  // an unmapped one whose front stays
-    unmapped_.remove(id);
-    const ExtentId rest = splitAfter(id, run.begin - extents_[id].begin);
-    unmapped_.add(id);
-    unmapped_.add(rest);
-    id = rest;
-  }
+  // What the block needs no part of stays free: it may have to be unmapped for what is missing.
+  if (extents_[id].begin < run.begin) id = splitOff(id, run.begin - extents_[id].begin);
   const ExtentId taken = id;
   for (;;) {
-    Extent& extent = extents_[id];
-    binsOf(extent.state).remove(id);
+    const Extent& extent = extents_[id];
     const bool unmapped = extent.state == ExtentState::kUnmapped;
-    if (unmapped) {
-      const std::uint32_t extent_end = extent.begin + extent.units;
-      if (extent_end > end) {
-        end = std::min(extent_end, static_cast<std::uint32_t>(roundUp(end, round_units)));
-      }
-      if (extent_end > end) unmapped_.add(splitAfter(id, end - extent.begin));
-      missing.push_back({extents_[id].begin, extents_[id].units});
+    const std::uint32_t extent_end = extent.begin + extent.units;
+    if (unmapped && extent_end > end) {
+      end = std::min(extent_end, static_cast<std::uint32_t>(roundUp(end, round_units)));
     }
+    if (extent_end > end) splitOff(id, end - extent.begin);
+    if (unmapped) missing.push_back({extents_[id].begin, extents_[id].units});
+    binsOf(extents_[id].state).remove(id);
     extents_[id].state = ExtentState::kBusy;
     if (extents_[id].begin + extents_[id].units >= end) break;
     id = extents_[id].after;

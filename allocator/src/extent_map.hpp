@@ -37,7 +37,8 @@ class ExtentMap {
 
   // For a block that needs pages: the run of free and unmapped neighbours that lacks least. Taken
   // as one kBusy extent; `missing` gets what has to be mapped in it, and may be up to the next
-  // multiple of round_units more than necessary. 0 if the addresses are used up.
+  // multiple of round_units more than necessary. Free units that the block has no need of are no
+  // part of it. 0 if the addresses are used up.
   ExtentId takeRun(std::uint32_t units, std::uint32_t round_units, UnitRanges& missing);
   // All of it is mapped now: a block of so many units at its front; the rest is free.
   void settleAsBlock(ExtentId run, std::uint32_t units) noexcept;
@@ -67,6 +68,7 @@ class ExtentMap {
   ExtentId newExtent(std::uint32_t begin, std::uint32_t units, ExtentState state) noexcept;
   void forget(ExtentId id) noexcept;
   ExtentId splitAfter(ExtentId id, std::uint32_t units) noexcept;  // returns the second part
+  ExtentId splitOff(ExtentId id, std::uint32_t units) noexcept;    // both are in a bin
   void absorbAfter(ExtentId id) noexcept;                // its neighbour, which is in no bin
   void settle(ExtentId id, ExtentState state) noexcept;  // joins neighbours of that state
   FreeBins& binsOf(ExtentState state) noexcept {

@@ -102,6 +102,34 @@ TEST_F(BudgetTest, NoPoolsLockIsHeldWhileTheDriverRuns) {
   freeAll({block, other});
 }
 
+// Pages that a run holds, and its block does not need, are no less free than others.
+TEST_F(BudgetTest, WhatRoomAndFreePagesHoldFits) {
+  constexpr Bytes kBudget = 1000 * kPage;
+  stack_.limit(kBudget);
+  std::mt19937_64 random(1);
+  std::vector<void*> blocks;
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    if (!blocks.empty() && random() % 3 == 0) {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      stack_->deallocate(blocks.back());
+      blocks.pop_back();
+    }
+    const Bytes bytes = kPage * static_cast<Bytes>(9 + random() % 120);  // none is small
+    const Bytes had = stack_.budgetTracker().roomBytes() + stats().cached_bytes;
+    if (void* block = allocate(bytes)) {
+      blocks.push_back(block);
+    } else {
+      ASSERT_GT(bytes, had) << i;
+      ++refused;
+      stack_->deallocate(blocks.back());
+      blocks.pop_back();
+    }
+  }
+  EXPECT_GT(refused, 1000);  // about as many as fit: sizes have no trend
+  freeAll(blocks);
+}
+
 // Blocks of one page more than the small pool's largest keep apart what is freed between them.
 TEST_F(BudgetTest, ScatteredPagesMoveToWhereABlockFits) {
   constexpr Bytes kBlock = 40 * kKiB;  // ten pages

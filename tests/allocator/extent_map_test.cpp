@@ -181,6 +181,8 @@ class ModelledMap {
       ASSERT_EQ(range.units % page_units_, 0U);
     }
     for (; at < extent.begin + extent.units; ++at) ASSERT_EQ(model_[at], kFree);
+    // No free units beside the block but those of its first or last page, and of the rounding.
+    ASSERT_LT(extent.units, units + page_units_ + round_units);
     // Never more than the block in whole pages, begun and ended within one, and the rounding.
     ASSERT_LE(missing, units + 2 * page_units_ + round_units);
     paint(extent.begin, extent.units, kBusy);
@@ -295,6 +297,30 @@ TEST(ExtentMapEdgeTest, ARunMayBeginAndEndUnmapped) {
   EXPECT_EQ(map.freeUnits(), 8);
   EXPECT_EQ(map.takeRun(41, 1, missing), 0U);
   EXPECT_EQ(map.takeRun(UINT32_MAX, 1, missing), 0U);
+}
+
+// ├ free 8 ┤ unmapped 8 ├ free 16 ┤: 28 units lack 8, and take 20 of 24 that are free.
+TEST(ExtentMapEdgeTest, WhatTheBlockDoesNotNeedStaysFree) {
+  ExtentMap map(32, 1);
+  UnitRanges missing;
+  map.settleAsBlock(map.takeRun(32, 1, missing), 32);
+  map.giveBack(map.liveAt(0));
+  const ExtentId front = map.take(8);
+  const ExtentId middle = map.take(8);
+  const ExtentId back = map.take(16);
+  map.giveBack(middle);
+  map.settleAsUnmapped(map.takePages(8));
+  map.giveBack(front);
+  map.giveBack(back);
+  const ExtentId run = map.takeRun(28, 1, missing);
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_EQ(missing[0].units, 8U);
+  EXPECT_EQ(map[run].units, 28U);
+  EXPECT_EQ(map.freeUnits(), 4);
+  map.settleAsBefore(run, missing);
+  EXPECT_EQ(map.freeUnits(), 24);
+  map.settleAsBlock(map.takeRun(28, 1, missing), 28);
+  EXPECT_EQ(map.freeUnits(), 4);
 }
 
 // 64 blocks of 24 units with 16 between them: none of the free ranges of 24 has a page of 16 at
