@@ -183,8 +183,8 @@ Bytes ArenaPages::claimFree(const Paging&, UnitRanges& runs, Bytes need_bytes) n
 }
 
 Bytes ArenaPages::unmapFree(Bytes need_bytes) noexcept {
+  const Paging paging(paging_);  // what another thread has on its way is there, or free, after it
   if (freeBytes() == 0) return 0;
-  const Paging paging(paging_);
   return unmapSome(paging, need_bytes);
 }
 

@@ -61,7 +61,7 @@ void* PoolResource::Impl::growSmall(StreamPool& pool, const Request& request,
     const PoolLock lock(pool.mutex);
     if (void* block = take(lock, pool, request)) return block;
     growth = pool.small.takeGrowth(request.size_class, /*as_little_as_possible=*/unmap_others);
-    if (growth.bytes == 0) return nullptr;
+    if (growth.bytes == 0) return take(lock, pool, request);
   }
   const bool mapped =
       obtain(growth.bytes, unmap_others, [&] { return space.map(growth.begin, growth.bytes); });

@@ -68,7 +68,9 @@ void* ReclaimingResource::reclaimUntilItFits(std::unique_lock<std::mutex>& lock,
     lock.lock();
     if (block != nullptr) return block;
     if (reclaiming_ || reclaimer_ == nullptr) continue;
-    progress = callReclaimer(lock, {needBytes(bytes), stream, attempt++});
+    // What it frees may share its pages with live blocks. So each call is asked for twice as much.
+    progress = callReclaimer(lock, {needBytes(bytes) << attempt, stream, attempt});
+    ++attempt;
     lock.unlock();
     block = upstream_.allocate(bytes, stream);
     lock.lock();

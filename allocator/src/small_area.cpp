@@ -123,13 +123,24 @@ SmallArea::Growth SmallArea::takeGrowth(std::uint32_t size_class,
     return {};
   }
   Chunk& chunk = chunks_[index];
-  if (chunk.live == 0) empty_bytes_ -= chunkMappedBytes(index);
+  if (chunk.live == 0) {
+    empty_bytes_ -= chunkMappedBytes(index);
+    if (as_little_as_possible && chunk.carved > 0) {
+      chunk.state = ChunkState::kEmptying;
+      forgetEmptyingSlots();
+      uncarve(index);
+    }
+  }
   chunk.state = ChunkState::kBusy;
   const Bytes mapped = chunkMappedBytes(index);
   const Bytes end =
       as_little_as_possible
           ? roundUp((chunk.carved + slotGrains(size_class)) * alignment_bytes_, page_bytes_)
           : static_cast<Bytes>(chunk_grains_) * alignment_bytes_;
+  if (end <= mapped) {
+    settleGrowth({.begin = nullptr, .bytes = 0, .chunk = index}, /*mapped=*/false);
+    return {};
+  }
   const Bytes chunk_bytes = static_cast<Bytes>(chunk_grains_) * alignment_bytes_;
   return {begin_ + index * chunk_bytes + mapped, end - mapped, index};
 }
@@ -175,12 +186,17 @@ std::size_t SmallArea::takeEmptyChunks(std::span<Growth> out, Bytes need) noexce
   if (count == 0) return 0;
   forgetEmptyingSlots();
   for (const Growth& pages : out.first(count)) {
-    Chunk& chunk = chunks_[pages.chunk];
-    std::fill_n(&state_[pages.chunk * chunk_grains_], chunk.carved, std::uint8_t{0});
-    chunk.carved = 0;
-    chunk.state = ChunkState::kBusy;
+    uncarve(pages.chunk);
+    chunks_[pages.chunk].state = ChunkState::kBusy;
   }
   return count;
+}
+
+// Its slots are in no list any more.
+void SmallArea::uncarve(std::uint32_t index) noexcept {
+  Chunk& chunk = chunks_[index];
+  std::fill_n(&state_[index * chunk_grains_], chunk.carved, std::uint8_t{0});
+  chunk.carved = 0;
 }
 
 void SmallArea::forgetEmptyingSlots() noexcept {

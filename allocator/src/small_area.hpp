@@ -39,7 +39,8 @@ class SmallArea {
   void markShared(void* slot) noexcept;  // until it is taken again
 
   // Pages to be mapped for a slot: at best chunk_bytes, at least what it needs. The chunk is out of
-  // use until it is settled. bytes 0: the addresses are used up.
+  // use until it is settled. With as little as possible, a chunk without live slots is carved anew.
+  // bytes 0: the addresses are used up, or take() finds a slot now.
   struct Growth {
     std::byte* begin = nullptr;
     Bytes bytes = 0;
@@ -105,6 +106,7 @@ class SmallArea {
   void pushFree(std::size_t grain) noexcept;
   void retire(std::uint32_t chunk) noexcept;
   void forgetEmptyingSlots() noexcept;
+  void uncarve(std::uint32_t chunk) noexcept;
   Bytes chunkMappedBytes(std::uint32_t chunk) const noexcept {
     return chunks_[chunk].mapped * alignment_bytes_;
   }

@@ -130,6 +130,22 @@ TEST_F(BudgetTest, WhatRoomAndFreePagesHoldFits) {
   freeAll(blocks);
 }
 
+// 28 KiB are free, and 4 KiB may be mapped. The freed block's pages serve the next one, though the
+// chunk has no 32 KiB behind it.
+TEST_F(BudgetTest, AnEmptyChunkIsCarvedAnew) {
+  stack_.limit(32 * kKiB);
+  stack_->deallocate(allocate(28 * kKiB));
+  void* block = allocate(32 * kKiB);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(stats().mapped_bytes, 32 * kKiB);
+  stack_->deallocate(block);
+  // What is mapped suffices.
+  block = allocate(24 * kKiB);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(stats().mapped_bytes, 32 * kKiB);
+  stack_->deallocate(block);
+}
+
 // Blocks of one page more than the small pool's largest keep apart what is freed between them.
 TEST_F(BudgetTest, ScatteredPagesMoveToWhereABlockFits) {
   constexpr Bytes kBlock = 40 * kKiB;  // ten pages

@@ -111,6 +111,26 @@ TEST_F(ReclaimTest, EightCallsAreEnoughForAnyone) {
   EXPECT_EQ(reclaimer.calls, 8);
 }
 
+// Blocks of 32 KiB lie in chunks of two, and only every other one can go: it frees no page. 1 MiB
+// is short at each call.
+TEST_F(ReclaimTest, EachCallIsAskedForTwiceAsMuch) {
+  std::vector<Bytes> asked;
+  ScriptedReclaimer reclaimer([&](const ReclaimRequest& request) {
+    asked.push_back(request.need_bytes);
+    return freeOne();
+  });
+  while (!held_.empty()) freeOne();
+  std::vector<void*> stay;
+  while (void* block = allocate(32 * kKiB)) {
+    (held_.size() <= stay.size() ? held_ : stay).push_back(block);
+  }
+  stack_.memory().setReclaimer(&reclaimer);
+  EXPECT_EQ(allocate(kMiB), nullptr);
+  ASSERT_EQ(asked.size(), 8U);
+  for (int call = 0; call < 8; ++call) EXPECT_EQ(asked[call], kMiB << call) << call;
+  for (void* block : stay) stack_->deallocate(block);
+}
+
 TEST_F(ReclaimTest, WhatNeverFitsAsksNobodyUnlessAnOverrunIsAllowed) {
   ScriptedReclaimer reclaimer([&](const ReclaimRequest&) { return freeOne(); });
   stack_.memory().setReclaimer(&reclaimer);

@@ -6,7 +6,7 @@
 namespace ebbtide::allocator {
 
 struct ReclaimRequest {
-  Bytes need_bytes;  // the shortfall, all room and cache counted
+  Bytes need_bytes;  // the shortfall, all room and cache counted; doubled at each further attempt
   Stream stream;     // that the memory is for
   int attempt;       // 0 for the first call of one allocation
 };
