@@ -46,4 +46,11 @@ if(EBBTIDE_TORCH_CUDA)
   add_library(ebbtide_torch_cuda_libraries INTERFACE)
   target_link_libraries(ebbtide_torch_cuda_libraries
     INTERFACE ebbtide_torch_libraries ebbtide_cuda_runtime ${EBBTIDE_TORCH_ROOT}/lib/libc10_cuda.so)
+  # It registers what c10's device guards call; no symbol of it is asked for, so the linker would leave it out. The linker finds
+  # the toolkit's NCCL first, which may be older than torch's own: what that one lacks is no error of ours.
+  add_library(ebbtide_torch_cuda_whole INTERFACE)
+  target_link_libraries(ebbtide_torch_cuda_whole
+    INTERFACE ebbtide_torch_cuda_libraries
+              -Wl,--push-state,--no-as-needed ${EBBTIDE_TORCH_ROOT}/lib/libtorch_cuda.so -Wl,--pop-state)
+  target_link_options(ebbtide_torch_cuda_whole INTERFACE LINKER:--allow-shlib-undefined)
 endif()

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -152,6 +153,16 @@ class CudaAllocatorTest : public ::testing::Test {
   }
   HostGpu& gpu() { return source_->gpus[0]; }
   void* take(Bytes bytes) { return allocator_->raw_alloc(static_cast<std::size_t>(bytes)); }
+  // As torch does it. After 2.11 an allocation to a pool alone is no capture.
+  void beginCapture(const c10::MempoolId_t& graph, std::function<bool(cudaStream_t)> filter) {
+    allocator_->beginAllocateToPool(0, graph, std::move(filter));
+    allocator_->markCaptureBegin(0);
+  }
+  void endCapture(const c10::MempoolId_t& graph) {
+    allocator_->markCaptureEnd(0);
+    allocator_->endAllocateToPool(0, graph);
+  }
+
   void* take(Bytes bytes, cudaStream_t on) {
     return allocator_->raw_alloc_with_stream(static_cast<std::size_t>(bytes), on);
   }

@@ -128,10 +128,10 @@ TEST_F(PoolsTest, ANameServesAgainWhenTheDeviceHasBeenIdle) {
   void* of_second = takeIn(kSecond, kPage);
   EXPECT_NE(of_second, of_first) << "the replay writes there";
   // Another capture forbids to wait, also for this one.
-  allocator_->beginAllocateToPool(0, kOther, [](cudaStream_t) { return false; });
+  beginCapture(kOther, [](cudaStream_t) { return false; });
   gpu().finishAll();
   EXPECT_NE(takeIn(kThird, kPage), of_first);
-  end(kOther);
+  endCapture(kOther);
   EXPECT_EQ(takeIn({4, 0}, kPage), of_first);
 }
 

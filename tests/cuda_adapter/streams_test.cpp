@@ -74,7 +74,7 @@ TEST_F(CudaAllocatorTest, MemoryOfOthersIsNotOurs) {
 // the next time that all streams are waited for.
 TEST_F(CudaAllocatorTest, AStreamThatIsCapturedTellsNothing) {
   const c10::MempoolId_t graph{1, 0};
-  allocator_->beginAllocateToPool(0, graph, [](cudaStream_t) { return false; });
+  beginCapture(graph, [](cudaStream_t) { return false; });
   gpu().capturing = {stream(1)};
   void* first = nullptr;
   {
@@ -86,7 +86,7 @@ TEST_F(CudaAllocatorTest, AStreamThatIsCapturedTellsNothing) {
   EXPECT_NE(second, first);
   EXPECT_EQ(gpu().asked, 0) << "the driver forbids it in a capture";
   gpu().capturing.clear();
-  allocator_->endAllocateToPool(0, graph);
+  endCapture(graph);
   EXPECT_EQ(all(stats().active).current, 2);
   give(second);
   allocator_->emptyCache({0, 0});  // waits for all streams
@@ -103,13 +103,13 @@ TEST_F(CudaAllocatorTest, NothingIsAskedInACapture) {
     ++gpu().queued[stream(1)];
     allocator_->recordStream(block, torchStream(1));
   }
-  allocator_->beginAllocateToPool(0, graph, [](cudaStream_t) { return false; });
+  beginCapture(graph, [](cudaStream_t) { return false; });
   gpu().finishAll();
   const int asked = gpu().asked;
   for (int i = 0; i < 10; ++i) give(take(kMiB));
   allocator_->emptyCache({0, 0});
   EXPECT_EQ(gpu().asked, asked);
-  allocator_->endAllocateToPool(0, graph);
+  endCapture(graph);
   give(take(kMiB));
   EXPECT_GT(gpu().asked, asked);
   EXPECT_EQ(all(stats().active).current, 0);

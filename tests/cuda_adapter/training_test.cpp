@@ -37,10 +37,10 @@ TEST_F(TrainingTest, WhatGraphsMayWriteIsNobodys) {
   give(take(kMiB));
   const DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   EXPECT_FALSE(heap.capturing());
-  allocator_->beginAllocateToPool(0, {0, 1}, [](cudaStream_t) { return true; });
+  beginCapture({0, 1}, [](cudaStream_t) { return true; });
   EXPECT_TRUE(heap.capturing());
   void* block = take(kMiB, stream(1));
-  allocator_->endAllocateToPool(0, {0, 1});
+  endCapture({0, 1});
   EXPECT_FALSE(heap.capturing());
   EXPECT_FALSE(heap.ledger().isOf(block, stream(1)));
   give(block);
@@ -109,11 +109,11 @@ TEST_F(TrainingTest, NothingIsWaitedForDuringACapture) {
   heap.recordStream(value, stream(2), heap);
   ++gpu().queued[stream(2)];
   gpu().answers = true;
-  allocator_->beginAllocateToPool(0, {0, 1}, [](cudaStream_t) { return true; });
+  beginCapture({0, 1}, [](cudaStream_t) { return true; });
   const int asked = gpu().asked;
   EXPECT_THROW(take(8 * kMiB, stream(1)), c10::OutOfMemoryError);
   EXPECT_EQ(gpu().asked, asked);
-  allocator_->endAllocateToPool(0, {0, 1});
+  endCapture({0, 1});
   heap.memory().setReclaimer(nullptr);
   gpu().finishAll();
   allocator_->releasePool(0, {0, 1});

@@ -209,6 +209,7 @@ def served_store() -> Iterator[dict[str, str]]:
             server.kill()
 
 
+# Some 25 s: the ranks wait for a store that answers no more.
 def test_ranks_whose_store_drops_train_on(plain: Finished, tmp_path: Path) -> None:
     with served_store() as server:
         program = with_fault("store-killed")

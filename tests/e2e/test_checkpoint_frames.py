@@ -35,6 +35,7 @@ def test_it_trains_in_a_part_of_its_peak(name: str, tmp_path: Path) -> None:
     assert within.report["spilled_bytes"] + within.report["offloaded_bytes"] > 0, within.output
 
 
+# Some 20 s: three runs of a net whose steps go to disk and back at the least budget.
 @pytest.mark.parametrize("name", nightly_but({"chain"}, [p for p in PROGRAMS if p != "fails"]))
 def test_the_budget_that_a_refusal_names_trains(name: str, tmp_path: Path) -> None:
     program = script("tests/e2e/checkpoint_frames.py", name)

@@ -275,7 +275,8 @@ def test_a_group_that_is_throttled_before_its_limit(tmp_path: Path) -> None:
     assert done.output.count("may use, 1.50 GiB") == 1, done.output
 
 
-# `auto` leaves room for what the process takes after its start beside torch's allocator.
+# `auto` leaves room for what the process takes after its start beside torch's allocator. Some 25 s:
+# its steps write most of what they keep to disk.
 def test_auto_trains_where_plain_is_ended(group: Path, tmp_path: Path) -> None:
     if run_within(group, 640 * MIB, code(HUNGRY), {}, tmp_path / "plain").status != -9:
         pytest.skip("nobody ends the process here")

@@ -141,6 +141,7 @@ def test_one_banner_line_a_rank(comparison: Comparison) -> None:
 # --- A plan at once
 
 
+# Over a minute on busy cores: its steps are of 0.5 s, and a search lasts seconds.
 def test_a_plan_that_is_found_at_once_changes_no_number(tmp_path: Path) -> None:
     """The second step's plan is the first one's, the search for a better one begins with the
     third step; whichever it takes, one line tells of it."""

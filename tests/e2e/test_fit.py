@@ -207,7 +207,7 @@ def test_a_folder_for_each_rank_is_none_for_a_run(fit: Fit) -> None:
 def test_a_range_is_searched_for_the_real_largest(fit: Fit, ranks: int, budget_mib: int) -> None:
     """Found by training: the value trains, and one that is 3 % larger does not.
 
-    A search takes some six values, two runs each.
+    A search takes some six values, two runs each: some 25 s.
     """
     command = script(FIT_TRAIN, "--batch", "{}", ranks=ranks).command
     told = fit.told("--budget", f"{budget_mib}MiB", "--values", "8..100", "--", *command)

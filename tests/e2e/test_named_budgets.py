@@ -17,6 +17,9 @@ from test_zoo import without_times
 from tiers import nightly_but
 
 TOO_SMALL = 2 * MIB  # a step keeps more than that for its backward pass
+# Other tests set `never`. As users have it plans may write values to the host.
+BY_DEFAULT = "auto"
+OFFLOADS = pytest.mark.parametrize("offload", [BY_DEFAULT, "never"])
 
 Case = tuple[str, str, bool, int, bool]  # optimizer, place, zeros, ranks, resumed
 
@@ -122,10 +125,14 @@ def check_refusals(done: Finished, ranks: int) -> None:
     assert as_refused >= refused, done.output
 
 
-def trains_in_what_is_named(case: Case, by_stock: Trained, folder: Path) -> int:
+def within(budget: str, offload: str) -> dict[str, str]:
+    return {"EBBTIDE_BUDGET": budget, "EBBTIDE_OFFLOAD": offload}
+
+
+def trains_in_what_is_named(case: Case, by_stock: Trained, offload: str, folder: Path) -> int:
     """Returns the budget, in MiB."""
     trained = by_stock.program
-    done = run(trained, {"EBBTIDE_BUDGET": str(TOO_SMALL)}, folder / "refused")
+    done = run(trained, within(str(TOO_SMALL), offload), folder / "refused")
     assert done.status != 0
     over = "more than the budget of 2.0 MiB: training goes on over the budget for at most 3 more"
     assert done.said(over), done.output
@@ -134,8 +141,7 @@ def trains_in_what_is_named(case: Case, by_stock: Trained, folder: Path) -> int:
     told = done.output
     for relaunch in range(2 if case[0] == "lbfgs" else 1):
         budget = named(done)
-        variables = {"EBBTIDE_BUDGET": f"{budget}MiB"}
-        done = run(trained, variables, folder / f"named-{relaunch}")
+        done = run(trained, within(f"{budget}MiB", offload), folder / f"named-{relaunch}")
         told += done.output
         assert REFUSED not in done.output, told
         if done.status == 0:
@@ -150,21 +156,23 @@ def trains_in_what_is_named(case: Case, by_stock: Trained, folder: Path) -> int:
 def test_the_named_budget_trains(
     case: Case, trained: Callable[[Case], Trained], tmp_path: Path
 ) -> None:
-    trains_in_what_is_named(case, trained(case), tmp_path)
+    trains_in_what_is_named(case, trained(case), BY_DEFAULT, tmp_path)
 
 
 # In each turn in a larger budget than the one that is named, too: it holds at least as much.
 @pytest.mark.nightly
-@pytest.mark.parametrize("more", ["1MiB", "3MiB", "quarter"])
+@pytest.mark.parametrize(
+    ("more", "offload"), [("1MiB", "never"), ("3MiB", BY_DEFAULT), ("quarter", BY_DEFAULT)]
+)
 @pytest.mark.parametrize("case", every_case(), ids=name_of)
 def test_every_named_budget_trains(
-    case: Case, more: str, trained: Callable[[Case], Trained], tmp_path: Path
+    case: Case, more: str, offload: str, trained: Callable[[Case], Trained], tmp_path: Path
 ) -> None:
     of_case = trained(case)
-    budget = trains_in_what_is_named(case, of_case, tmp_path)
+    budget = trains_in_what_is_named(case, of_case, offload, tmp_path)
     budget += {"1MiB": 1, "3MiB": 3, "quarter": budget // 4}[more]
-    variables = {"EBBTIDE_BUDGET": f"{budget}MiB"}
-    assert run(of_case.program, variables, tmp_path / "more").succeeded().results == of_case.plain
+    done = run(of_case.program, within(f"{budget}MiB", offload), tmp_path / "more")
+    assert done.succeeded().results == of_case.plain
 
 
 # --- ranks that differ ----------------------------------------------------------------------------
@@ -230,31 +238,33 @@ def of_zoo(name: str) -> Program:
 
 # Up to 60 s: three runs of up to four ranks.
 @pytest.mark.nightly
+@OFFLOADS
 @pytest.mark.parametrize("name", [p for p in zoo.programs() if p not in GROW.keys() | GO_ON.keys()])
 def test_the_budget_that_is_named_for_a_program_of_the_zoo_trains(
-    name: str, tmp_path: Path
+    name: str, offload: str, tmp_path: Path
 ) -> None:
     plain = without_times(run(of_zoo(name), {}, tmp_path / "plain").succeeded())
-    refused = run(of_zoo(name), {"EBBTIDE_BUDGET": str(TOO_SMALL)}, tmp_path / "refused")
+    refused = run(of_zoo(name), within(str(TOO_SMALL), offload), tmp_path / "refused")
     assert refused.status != 0 and REFUSED in refused.output, refused.output
-    variables = {"EBBTIDE_BUDGET": f"{named(refused)}MiB"}
-    done = run(of_zoo(name), variables, tmp_path / "named").succeeded()
-    assert without_times(done) == plain
+    done = run(of_zoo(name), within(f"{named(refused)}MiB", offload), tmp_path / "named")
+    assert without_times(done.succeeded()) == plain
 
 
 # Up to 60 s: three runs of up to four ranks.
+@OFFLOADS
 @pytest.mark.parametrize(
     "name",
     nightly_but({"changing_programs.curriculum"}, [p for p in zoo.programs() if p not in UNTOLD]),
 )
 def test_the_budget_that_a_measured_program_of_the_zoo_names_trains(
-    name: str, tmp_path: Path
+    name: str, offload: str, tmp_path: Path
 ) -> None:
     plain = without_times(run(of_zoo(name), {}, tmp_path / "plain").succeeded())
-    measured = run(of_zoo(name), {"EBBTIDE": "1"}, tmp_path / "measured").succeeded()
+    variables = {"EBBTIDE": "1", "EBBTIDE_OFFLOAD": offload}
+    measured = run(of_zoo(name), variables, tmp_path / "measured").succeeded()
     assert without_times(measured) == plain
     budget = max(report["smallest_feasible_budget_bytes"] for report in measured.reports)
-    done = run(of_zoo(name), {"EBBTIDE_BUDGET": f"{-(-budget // MIB)}MiB"}, tmp_path / "named")
+    done = run(of_zoo(name), within(f"{-(-budget // MIB)}MiB", offload), tmp_path / "named")
     told = f"{measured.output}\n{done.output}"
     assert done.status == 0, told
     assert without_times(done.succeeded()) == plain, told
