@@ -1,6 +1,6 @@
-// What torch 2.15 asks CUDA before it tells a stream's handle (c10/cuda/CUDAStream.cpp). This
-// program exports the functions, so that libc10_cuda finds them in place of the runtime's, which
-// want a driver.
+// What torch 2.15 asks CUDA before it tells a stream's handle (c10/cuda/CUDAStream.cpp). The
+// program exports the functions, or loads them first. So libc10_cuda finds them in place of the
+// runtime's, which want a driver.
 #include <cuda_runtime_api.h>
 
 #define EXPORTED __attribute__((visibility("default")))

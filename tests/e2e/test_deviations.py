@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import MIB
 from deviating_replays import CHANGES, ENDS_MIDWAY, ON_PLAN
 from deviating_sources import SOURCES
@@ -216,6 +217,13 @@ def test_lists_as_indices_within_a_budget_that_holds(
     assert done.report["recomputed_ops"] > 0, done.output
 
 
+def solves_alike() -> bool:
+    """With this torch? Not with 2.11."""
+    left, right = torch.randn(512, 64), torch.randn(512, 8)
+    solutions = [torch.linalg.lstsq(left, right).solution for _ in range(20)]
+    return all(torch.equal(solutions[0], one) for one in solutions)
+
+
 @pytest.mark.parametrize("offload", nightly_but({"never"}, ["never", "auto"]))
 def test_what_does_not_repeat_in_stock_torch_is_trained_to_its_end(
     offload: str, stock: Callable[[int], Finished], tmp_path: Path
@@ -228,7 +236,8 @@ def test_what_does_not_repeat_in_stock_torch_is_trained_to_its_end(
     assert losses == pytest.approx(expected, rel=1e-4)
     said = done.output.count("the results of aten::linalg_lstsq are kept")
     assert said == (1 if "aten::linalg_lstsq" in done.report["rejected"] else 0), done.output
-    assert said or offload == "auto", done.output  # on the host it needs no replay
+    # On the host it needs no replay.
+    assert said or offload == "auto" or solves_alike(), done.output
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].either])

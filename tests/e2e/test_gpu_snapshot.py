@@ -59,7 +59,8 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory) -> dict:
     program = code(PROGRAM.replace("LIBRARY", str(LIBRARY)))
-    done = run(program, {}, tmp_path_factory.mktemp("snapshot"), out=False).succeeded()
+    streams = {"LD_PRELOAD": str(LIBRARIES / "libebbtide_torch_streams.so")}
+    done = run(program, streams, tmp_path_factory.mktemp("snapshot"), out=False).succeeded()
     return json.loads(done.output.strip().splitlines()[-1])
 
 

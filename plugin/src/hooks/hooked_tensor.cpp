@@ -24,8 +24,10 @@ namespace {
 struct Python {
   int (*ensure)() = nullptr;
   void (*release)(int) = nullptr;
-  void* (*type_of)(void*) = nullptr;  // a new reference
-  void* (*code_of)(void*) = nullptr;  // of a function; borrowed
+  void* (*type_of)(void*) = nullptr;                 // a new reference
+  void* (*code_of)(void*) = nullptr;                 // of a function; borrowed
+  void* (*attribute)(void*, const char*) = nullptr;  // a new reference; null, and an error, if none
+  void (*clear_error)() = nullptr;
   void (*let_go)(void*) = nullptr;
   const void* function_type = nullptr;
 
@@ -36,13 +38,17 @@ struct Python {
     found.release = reinterpret_cast<void (*)(int)>(look("PyGILState_Release"));
     found.type_of = reinterpret_cast<void* (*)(void*)>(look("PyObject_Type"));
     found.code_of = reinterpret_cast<void* (*)(void*)>(look("PyFunction_GetCode"));
+    found.attribute =
+        reinterpret_cast<void* (*)(void*, const char*)>(look("PyObject_GetAttrString"));
+    found.clear_error = reinterpret_cast<void (*)()>(look("PyErr_Clear"));
     found.let_go = reinterpret_cast<void (*)(void*)>(look("Py_DecRef"));
     found.function_type = look("PyFunction_Type");
     return found;
   }
   bool isWhole() const {
     return ensure != nullptr && release != nullptr && type_of != nullptr && code_of != nullptr &&
-           let_go != nullptr && function_type != nullptr;
+           attribute != nullptr && clear_error != nullptr && let_go != nullptr &&
+           function_type != nullptr;
   }
 };
 
@@ -51,10 +57,22 @@ std::atomic<const void*> checkpoints_code{nullptr};
 bool isCheckpoints(void* hook, const void* code) {
   static const Python python = Python::find();
   if (!python.isWhole()) return false;
+  const auto runs = [code](void* callable) {
+    void* const type = python.type_of(callable);
+    const bool is_function = type == python.function_type;
+    python.let_go(type);
+    return is_function && python.code_of(callable) == code;
+  };
   const int state = python.ensure();
-  void* const type = python.type_of(hook);
-  const bool is_one = type == python.function_type && python.code_of(hook) == code;
-  python.let_go(type);
+  bool is_one = runs(hook);
+  if (!is_one) {  // since torch 2.15 it is the one that torch._dynamo.disable() has wrapped
+    if (void* const wrapped = python.attribute(hook, "_torchdynamo_orig_callable")) {
+      is_one = runs(wrapped);
+      python.let_go(wrapped);
+    } else {
+      python.clear_error();
+    }
+  }
   python.release(state);
   return is_one;
 }
