@@ -13,8 +13,8 @@
 namespace ebbtide::scheduler {
 
 // In an order of forward (m) and backward passes (~m). With a seed there is more in the step, not
-// the same for each microbatch: gaps in backward passes, and ops of nobody between the actions that
-// read what a microbatch made.
+// the same for each microbatch: gaps in backward passes, receives at the end of forward passes, and
+// ops of nobody between the actions that read what a microbatch made.
 class RepeatedStep {
  public:
   RepeatedStep(const Graph& program, int microbatches, const std::vector<int>& order,
@@ -30,6 +30,7 @@ class RepeatedStep {
       const int m = action < 0 ? ~action : action;
       const auto begin = graph.ops.size();
       run(m, action < 0);
+      if (more_ && action >= 0 && chance(25)) receive();
       addAction(m, action < 0, begin);
       if (more_ && chance(40)) readFromOutside(m, chance(50));
     }
@@ -77,6 +78,17 @@ class RepeatedStep {
                          .fixed_bytes = static_cast<Bytes>(random_() % 60),
                          .backward = true,
                          .inputs = {}});
+  }
+
+  // Into a buffer that is made for it.
+  void receive() {
+    const auto buffer = static_cast<ValueId>(graph.values.size());
+    const auto made = static_cast<OpId>(graph.ops.size());
+    graph.ops.push_back({.name = "aten::empty_strided", .outputs = {buffer}});
+    graph.ops.push_back({.name = "c10d::recv_", .inputs = {buffer}});
+    graph.values.push_back({.bytes = static_cast<Bytes>(random_() % 60),
+                            .producer = made,
+                            .last_reference = made + 1});
   }
 
   // Something that the program made in this microbatch and never writes over.

@@ -231,8 +231,10 @@ def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Tensors with memory: of a DTensor its local one, of a quantized one data and scales."""
     kind = type(tensor)
     if hasattr(kind, "__tensor_flatten__"):
-        for name in tensor.__tensor_flatten__()[0]:
-            yield from _parts(getattr(tensor, name))
+        members = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+        for member in members:  # since torch 2.15 a DTensor's mesh is one, too
+            if isinstance(member, torch.Tensor):
+                yield from _parts(member)
         return
     own = kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
     if not own or tensor.layout is not torch.strided or tensor.device.type == "meta":

@@ -16,6 +16,24 @@ bool isMessage(const Op& op) {
   return op.waits || (!op.backward && op.outputs.empty() && op.name.starts_with("c10d::"));
 }
 
+// Per op: it makes what messages alone read and fill. Torch 2.15 makes a receive's buffer in the
+// microbatch that first needs one more.
+std::vector<bool> makeBuffersOfMessages(const Graph& step) {
+  std::vector<bool> of_message(step.values.size(), false), of_others(step.values.size(), false);
+  for (const Op& op : step.ops) {
+    std::vector<bool>& reads = isMessage(op) ? of_message : of_others;
+    for (const ValueId v : op.inputs) reads[v] = true;
+  }
+  std::vector<bool> make(step.ops.size(), false);
+  for (std::size_t op = 0; op < step.ops.size(); ++op) {
+    const Op& one = step.ops[op];
+    make[op] = one.inputs.empty() && !one.outputs.empty() &&
+               std::all_of(one.outputs.begin(), one.outputs.end(),
+                           [&](ValueId v) { return of_message[v] && !of_others[v]; });
+  }
+  return make;
+}
+
 // Reads nothing that is trained or was computed. A recorder that has paused since the last backward
 // pass does not see such ops: it goes on with the first one that reads something trained.
 bool preparesData(const Graph& step, OpId op) {
@@ -88,6 +106,7 @@ Bytes besides(const MicrobatchedStep& step, const std::vector<Microbatch>& micro
 }  // namespace
 
 std::vector<MicrobatchOps> microbatchOps(const TraceGraph& step, const RankActions& actions) {
+  const std::vector<bool> buffers = makeBuffersOfMessages(step.graph);
   std::vector<MicrobatchOps> chunks(actions.chunks.size());
   for (const RankAction& action : actions.actions) {
     const auto first =
@@ -100,7 +119,8 @@ std::vector<MicrobatchOps> microbatchOps(const TraceGraph& step, const RankActio
     for (auto op = first; op != end; ++op) {
       const auto id = static_cast<OpId>(op - step.event_of.begin());
       // In a backward pass the program adds up gradients, say: not in each one the same.
-      const bool own = forward ? !isMessage(step.graph.ops[id]) : step.graph.ops[id].backward;
+      const bool own =
+          forward ? !isMessage(step.graph.ops[id]) && !buffers[id] : step.graph.ops[id].backward;
       if (own) ops.push_back(id);
     }
   }
