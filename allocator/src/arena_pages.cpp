@@ -183,7 +183,7 @@ Bytes ArenaPages::claimFree(const Paging&, UnitRanges& runs, Bytes need_bytes) n
 }
 
 Bytes ArenaPages::unmapFree(Bytes need_bytes) noexcept {
-  const Paging paging(paging_);  // what another thread has on its way is there, or free, after it
+  const Paging paging(paging_);  // after it, pages that another thread moved are mapped or free
   if (freeBytes() == 0) return 0;
   return unmapSome(paging, need_bytes);
 }

@@ -38,7 +38,7 @@ class ExtentMap {
   // For a block that needs pages: the run of free and unmapped neighbours that lacks least. Taken
   // as one kBusy extent; `missing` gets what has to be mapped in it, and may be up to the next
   // multiple of round_units more than necessary. Free units that the block has no need of are no
-  // part of it. 0 if the addresses are used up.
+  // part of it, but for less than a page. 0 if the addresses are used up.
   ExtentId takeRun(std::uint32_t units, std::uint32_t round_units, UnitRanges& missing);
   // All of it is mapped now: a block of so many units at its front; the rest is free.
   void settleAsBlock(ExtentId run, std::uint32_t units) noexcept;

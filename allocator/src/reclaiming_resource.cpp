@@ -1,5 +1,6 @@
 #include "ebbtide/allocator/reclaiming_resource.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace ebbtide::allocator {
@@ -68,8 +69,10 @@ void* ReclaimingResource::reclaimUntilItFits(std::unique_lock<std::mutex>& lock,
     lock.lock();
     if (block != nullptr) return block;
     if (reclaiming_ || reclaimer_ == nullptr) continue;
-    // What it frees may share its pages with live blocks. So each call is asked for twice as much.
-    progress = callReclaimer(lock, {needBytes(bytes) << attempt, stream, attempt});
+    // What it frees may share its pages with live blocks. So each further call asks for twice as
+    // much.
+    progress = callReclaimer(
+        lock, {std::min(needBytes(bytes), kUnlimited >> attempt) << attempt, stream, attempt});
     ++attempt;
     lock.unlock();
     block = upstream_.allocate(bytes, stream);

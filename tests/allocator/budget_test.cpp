@@ -126,12 +126,12 @@ TEST_F(BudgetTest, WhatRoomAndFreePagesHoldFits) {
       blocks.pop_back();
     }
   }
-  EXPECT_GT(refused, 1000);  // about as many as fit: sizes have no trend
+  EXPECT_GT(refused, 1000);  // some 6,700, half as many as fit
   freeAll(blocks);
 }
 
-// 28 KiB are free, and 4 KiB may be mapped. The freed block's pages serve the next one, though the
-// chunk has no 32 KiB behind it.
+// 28 KiB are free, and 4 KiB may be mapped. The freed block's pages serve the next one: the budget
+// has no 32 KiB for it behind them.
 TEST_F(BudgetTest, AnEmptyChunkIsCarvedAnew) {
   stack_.limit(32 * kKiB);
   stack_->deallocate(allocate(28 * kKiB));

@@ -38,29 +38,32 @@ class ModelledArea {
     }
   }
 
+  // False: the system has no pages.
+  bool grow(const SmallArea::Growth& growth) {
+    EXPECT_EQ(growth.bytes % page_, 0);
+    EXPECT_EQ((growth.begin - begin()) % page_, 0);
+    EXPECT_LE((growth.begin - begin()) % chunk_ + growth.bytes, chunk_);
+    for (Bytes at = 0; at < growth.bytes; at += page_) {
+      EXPECT_FALSE(mapped_.contains(growth.begin + at));
+    }
+    // Out of use meanwhile; others take and free.
+    if (random_() % 4 == 0) giveBack();
+    const bool mapped = random_() % 4 != 0;
+    if (mapped) {
+      for (Bytes at = 0; at < growth.bytes; at += page_) mapped_[growth.begin + at] = true;
+    }
+    area_.settleGrowth(growth, mapped);
+    return mapped;
+  }
+
   void take(std::uint32_t size_class) {
     void* slot = area_.take(size_class);
     if (slot == nullptr) {
       const bool little = random_() % 2 == 0;
       const SmallArea::Growth growth = area_.takeGrowth(size_class, little);
-      if (growth.bytes == 0) {  // the addresses suffice: an empty chunk has been carved anew
-        ASSERT_TRUE(little);
-        return take(size_class);
-      }
-      ASSERT_EQ(growth.bytes % page_, 0);
-      ASSERT_EQ((growth.begin - begin()) % page_, 0);
-      ASSERT_LE((growth.begin - begin()) % chunk_ + growth.bytes, chunk_);
-      for (Bytes at = 0; at < growth.bytes; at += page_) {
-        ASSERT_FALSE(mapped_.contains(growth.begin + at));
-      }
-      // Out of use meanwhile; others take and free.
-      if (random_() % 4 == 0) giveBack();
-      const bool mapped = random_() % 4 != 0;
-      if (mapped) {
-        for (Bytes at = 0; at < growth.bytes; at += page_) mapped_[growth.begin + at] = true;
-      }
-      area_.settleGrowth(growth, mapped);
-      if (!mapped) return;
+      // None: an empty chunk has been carved anew, and its pages suffice.
+      ASSERT_TRUE(growth.bytes > 0 || little);
+      if (growth.bytes > 0 && !grow(growth)) return;
       slot = area_.take(size_class);
       ASSERT_NE(slot, nullptr);
     }

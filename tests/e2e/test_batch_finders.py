@@ -57,7 +57,7 @@ def test_a_batch_that_no_base_tells_of_is_judged_by_its_own_steps(tmp_path: Path
     assert plain.results[0] == result | {"errors": []}
 
 
-# Some 25 s: it is refused 24 times, each time after two steps or three.
+# Some 25 s: it is refused more than 16 times, each time after two steps or three.
 def test_one_that_takes_a_tenth_off_has_as_many_sizes_as_it_needs(tmp_path: Path) -> None:
     """16 MiB hold 2,880 rows or so, and 32,768 x 0.9^23 are 2,904: more than 16 errors."""
     find = ("find", "--normed", "--tenth", "--rows", "32768")

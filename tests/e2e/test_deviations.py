@@ -218,7 +218,7 @@ def test_lists_as_indices_within_a_budget_that_holds(
 
 
 def solves_alike() -> bool:
-    """With this torch? Not with 2.11."""
+    """Torch 2.11's solutions differ."""
     left, right = torch.randn(512, 64), torch.randn(512, 8)
     solutions = [torch.linalg.lstsq(left, right).solution for _ in range(20)]
     return all(torch.equal(solutions[0], one) for one in solutions)

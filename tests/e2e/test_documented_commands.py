@@ -45,6 +45,9 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
         r"\(auto, as the only rank here\)", with_torch=True, in_earnest=True
     ),
     "./dev demo": NotRun("installs and builds from nothing, then trains what test_examples trains"),
+    "EBBTIDE_BUDGET=auto .venv/bin/python train.py": Run(
+        r"\(auto, as the only rank here\)", with_torch=True
+    ),
     "EBBTIDE=1 .venv/bin/python train.py": Run(r"ended after 24 steps", with_torch=True),
     "EBBTIDE_BUDGET=80% EBBTIDE_REPORT=run-{rank}.json .venv/bin/torchrun --nproc-per-node 2 "
     "train.py": Run("ebbtide rank 1", writes=("run-0.json", "run-1.json"), with_torch=True),

@@ -19,7 +19,6 @@ from tiers import nightly_but
 TOO_SMALL = 2 * MIB  # a step keeps more than that for its backward pass
 # Other tests set `never`. As users have it plans may write values to the host.
 BY_DEFAULT = "auto"
-OFFLOADS = pytest.mark.parametrize("offload", [BY_DEFAULT, "never"])
 
 Case = tuple[str, str, bool, int, bool]  # optimizer, place, zeros, ranks, resumed
 
@@ -238,7 +237,7 @@ def of_zoo(name: str) -> Program:
 
 # Up to 60 s: three runs of up to four ranks.
 @pytest.mark.nightly
-@OFFLOADS
+@pytest.mark.parametrize("offload", [BY_DEFAULT, "never"])
 @pytest.mark.parametrize("name", [p for p in zoo.programs() if p not in GROW.keys() | GO_ON.keys()])
 def test_the_budget_that_is_named_for_a_program_of_the_zoo_trains(
     name: str, offload: str, tmp_path: Path
@@ -251,7 +250,7 @@ def test_the_budget_that_is_named_for_a_program_of_the_zoo_trains(
 
 
 # Up to 60 s: three runs of up to four ranks.
-@OFFLOADS
+@pytest.mark.parametrize("offload", nightly_but({BY_DEFAULT}, [BY_DEFAULT, "never"]))
 @pytest.mark.parametrize(
     "name",
     nightly_but({"changing_programs.curriculum"}, [p for p in zoo.programs() if p not in UNTOLD]),

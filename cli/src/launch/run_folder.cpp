@@ -152,9 +152,11 @@ std::string lastLines(const std::string& path, std::size_t most) {
 
 void printOutput(const std::string& output, const std::string& run, const std::string& ended,
                  const RunFolder& folder) {
-  fmt::print(stderr, "{}", lastLines(output, kLinesShown));
+  const std::string lines = lastLines(output, kLinesShown);
+  fmt::print(stderr, "{}", lines);
   fmt::print(
-      stderr, "ebbtide: the {} run {}. Above are its last lines; {}\n", run, ended,
+      stderr, "ebbtide: the {} run {}. {}; {}\n", run, ended,
+      lines.empty() ? "It printed nothing" : "Above are its last lines",
       folder.isKept() ? "the whole output: " + output : "--keep FOLDER keeps the whole output");
 }
 

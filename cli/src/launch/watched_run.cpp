@@ -77,7 +77,8 @@ std::string RunEnd::text() const {
     case Why::kStatus:
       return fmt::format("ended with exit status {}", number);
     case Why::kSignal:
-      return fmt::format("was killed: {}", ::strsignal(number));
+      return fmt::format("was killed: {}{}", ::strsignal(number),
+                         number == SIGKILL ? ", perhaps for want of memory" : "");
     case Why::kLate:
       return fmt::format("did not end within {} s", number);
     case Why::kInterrupted:

@@ -232,9 +232,11 @@ def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     kind = type(tensor)
     if hasattr(kind, "__tensor_flatten__"):
         members = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
-        for member in members:  # since torch 2.15 a DTensor's mesh is one, too
-            if isinstance(member, torch.Tensor):
-                yield from _parts(member)
+        parts = [member for member in members if isinstance(member, torch.Tensor)]
+        if not parts:  # since torch 2.15 a DTensor's mesh is a member, too
+            raise TypeError(f"{kind.__name__} has no tensors")
+        for part in parts:
+            yield from _parts(part)
         return
     own = kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
     if not own or tensor.layout is not torch.strided or tensor.device.type == "meta":

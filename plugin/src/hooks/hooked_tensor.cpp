@@ -57,19 +57,21 @@ std::atomic<const void*> checkpoints_code{nullptr};
 bool isCheckpoints(void* hook, const void* code) {
   static const Python python = Python::find();
   if (!python.isWhole()) return false;
-  const auto runs = [code](void* callable) {
+  const auto is_function = [](void* callable) {
     void* const type = python.type_of(callable);
-    const bool is_function = type == python.function_type;
     python.let_go(type);
-    return is_function && python.code_of(callable) == code;
+    return type == python.function_type;
   };
   const int state = python.ensure();
-  bool is_one = runs(hook);
-  if (!is_one) {  // since torch 2.15 it is the one that torch._dynamo.disable() has wrapped
-    if (void* const wrapped = python.attribute(hook, "_torchdynamo_orig_callable")) {
-      is_one = runs(wrapped);
+  bool is_one = false;
+  if (is_function(hook)) {  // of others an attribute may run code of the program's
+    is_one = python.code_of(hook) == code;
+    // Since torch 2.15 the hook is a wrapper of torch._dynamo.disable().
+    void* const wrapped = is_one ? nullptr : python.attribute(hook, "_torchdynamo_orig_callable");
+    if (wrapped != nullptr) {
+      is_one = is_function(wrapped) && python.code_of(wrapped) == code;
       python.let_go(wrapped);
-    } else {
+    } else if (!is_one) {
       python.clear_error();
     }
   }

@@ -16,8 +16,8 @@ bool isMessage(const Op& op) {
   return op.waits || (!op.backward && op.outputs.empty() && op.name.starts_with("c10d::"));
 }
 
-// Per op: it makes what messages alone read and fill. Torch 2.15 makes a receive's buffer in the
-// microbatch that first needs one more.
+// Per op: it makes what messages alone read and fill. Torch 2.15 makes each receive's buffer
+// right before it asks, which may be within another microbatch's action.
 std::vector<bool> makeBuffersOfMessages(const Graph& step) {
   std::vector<bool> of_message(step.values.size(), false), of_others(step.values.size(), false);
   for (const Op& op : step.ops) {
