@@ -64,7 +64,7 @@ bool isCheckpoints(void* hook, const void* code) {
   };
   const int state = python.ensure();
   bool is_one = false;
-  if (is_function(hook)) {  // of others an attribute may run code of the program's
+  if (is_function(hook)) {  // to ask another callable may run code of the program's
     is_one = python.code_of(hook) == code;
     // Since torch 2.15 the hook is a wrapper of torch._dynamo.disable().
     void* const wrapped = is_one ? nullptr : python.attribute(hook, "_torchdynamo_orig_callable");

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COPY = ROOT / "build" / "mutations"
 BUILT = COPY / "build" / "release"
 SECONDS_OF_A_TEST = 300  # a fault may make it hang: found
-TARGETS_OF_A_TRAINING = ("ebbtide_package", "emulated_gpu")
+TARGETS_OF_A_TRAINING = ("ebbtide_package", "ebbtide_cli", "emulated_gpu")
 
 
 class Broken(Exception):
