@@ -51,7 +51,7 @@ TEST_F(WatchedRunTest, KeepsBothOutputsInTheirOrder) {
 
 TEST_F(WatchedRunTest, SaysHowItEnded) {
   EXPECT_EQ(run("exit 3").text(), "ended with exit status 3");
-  EXPECT_EQ(run("kill -9 $$").text(), "was killed: Killed, perhaps for want of memory");
+  EXPECT_EQ(run("kill -9 $$").text(), "was killed: Killed (memory may have been short)");
   EXPECT_EQ(run("sleep 100", seconds(1)).text(), "did not end within 1 s");
 }
 
@@ -124,7 +124,7 @@ TEST_F(WatchedRunTest, AnOrphanThatEndsIsGoneWhileTheCommandRuns) {
 // The shell's parent is the guard. Its children become those of this process.
 TEST_F(WatchedRunTest, EndsWithAGuardThatIsKilled) {
   const RunEnd end = run("setsid sleep 1000 & echo $!; sleep 0.2; kill -9 $PPID; exec sleep 1000");
-  EXPECT_EQ(end.text(), "was killed: Killed, perhaps for want of memory");
+  EXPECT_EQ(end.text(), "was killed: Killed (memory may have been short)");
   EXPECT_TRUE(writtenIsGone());
   EXPECT_TRUE(childProcesses().empty());
 }

@@ -29,7 +29,7 @@ def faulty(plain: emulated_gpu.Run, folder: Path, **fault: str) -> emulated_gpu.
 
 
 # 2 MiB beside what others use, less than the parameters take: the steps go over it, which is said,
-# until the refusal names a budget. Three runs on an emulated GPU, each of which starts torch.
+# until the refusal names a budget. It takes three runs on an emulated GPU. Each run starts torch.
 @pytest.mark.parametrize(
     "program", nightly_but({MLP}, (MLP, "training_programs.transformer_with_dropout"))
 )

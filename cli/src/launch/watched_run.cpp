@@ -78,7 +78,7 @@ std::string RunEnd::text() const {
       return fmt::format("ended with exit status {}", number);
     case Why::kSignal:
       return fmt::format("was killed: {}{}", ::strsignal(number),
-                         number == SIGKILL ? ", perhaps for want of memory" : "");
+                         number == SIGKILL ? " (memory may have been short)" : "");
     case Why::kLate:
       return fmt::format("did not end within {} s", number);
     case Why::kInterrupted:
