@@ -276,7 +276,6 @@ TEST(FitResult, BeginsWithTheVerdict) {
   EXPECT_TRUE(result(std::nullopt).text().starts_with("smallest budget: EBBTIDE_BUDGET=110MiB"));
 }
 
-// 105 MiB are less than the 110 that were computed, and a run has held them.
 TEST(FitResult, OfAGpuTellsWhatOthersUse) {
   FitResult of_gpu = result(std::nullopt);
   of_gpu.report.memory.others_bytes = 690 * kMiB;
@@ -289,6 +288,7 @@ TEST(FitResult, OfAGpuTellsWhatOthersUse) {
   EXPECT_EQ(text.find("disk"), std::string::npos);
 }
 
+// 105 MiB are less than the 110 that were computed, and a run has held them.
 TEST(FitResult, ABudgetThatARunHeldIsTheSmallest) {
   FitResult held = result(true);
   held.budget = FitBudget{"105MiB", 105 * kMiB};
@@ -320,11 +320,27 @@ TEST(FitResult, TellsTheBytesOfAWord) {
     const std::string all = one.text();
     return all.substr(0, all.find(':'));
   };
-  EXPECT_EQ(said("auto"), "fits auto (200.0 MiB)");
+  EXPECT_EQ(said("auto"), "fits auto (about 200.0 MiB)");
   EXPECT_EQ(said("60 % Peak"), "fits 60 % Peak (200.0 MiB)");
   EXPECT_EQ(said("rank1=200MiB"), "fits rank1=200MiB (200.0 MiB)");
   EXPECT_EQ(said("0.2 gi"), "fits 0.2 gi");
   EXPECT_EQ(said("209715200"), "fits 209715200");
+}
+
+// A budget of 200 MiB where torch and others leave 150.
+TEST(FitResult, TellsOfABudgetThatTheRankCannotHave) {
+  FitResult one = result(true);
+  one.report.budget.available_bytes = 150 * kMiB;
+  EXPECT_TRUE(one.text().starts_with(
+      "fits 20% (200.0 MiB): +3.4% time\n"
+      "but a rank can have 150.0 MiB here now: the kernel may end a process that takes more. To "
+      "take what there is: EBBTIDE_BUDGET=auto\n"))
+      << one.text();
+  EXPECT_EQ(one.toJson()["available_bytes"], 150 * kMiB);
+  for (const std::int64_t there : {std::int64_t{0}, 200 * kMiB}) {  // 0: not known
+    one.report.budget.available_bytes = there;
+    EXPECT_EQ(one.text().find("but a rank"), std::string::npos) << one.text();
+  }
 }
 
 TEST(FitResult, IsAlsoADocument) {

@@ -93,6 +93,17 @@ def test_a_budget_over_the_limit_is_warned_of(group: Path, tmp_path: Path) -> No
     assert done.output.count(warning) == 1, done.output
 
 
+# torch's own memory, more than 100 MiB, is part of the group.
+def test_a_budget_over_what_the_group_has_left_is_warned_of(group: Path, tmp_path: Path) -> None:
+    budget = {"EBBTIDE_BUDGET": "950MiB"}
+    done = run_within(group, 1024 * MIB, tiny(), budget, tmp_path / "given").succeeded()
+    warning = r"budget of 950\.0 MiB is more than this rank can have here now, [6-9]\d\d\.\d MiB: "
+    assert len(re.findall(warning, done.output)) == 1, done.output
+    budget = {"EBBTIDE_BUDGET": "auto"}
+    done = run_within(group, 1024 * MIB, tiny(), budget, tmp_path / "auto").succeeded()
+    assert not done.said("more than"), done.output
+
+
 @pytest.mark.usefixtures("second_version")
 def test_a_percentage_is_of_a_group_of_the_second_version(tmp_path: Path) -> None:
     program = within_second(tmp_path / "groups", 1536 * MIB, tiny())

@@ -82,12 +82,16 @@ TEST_F(BudgetCheckTest, WhereStepsExchangeMessagesNoStageIsGuessed) {
 }
 
 TEST_F(BudgetCheckTest, ABudgetBeyondTheMachinesMemoryIsToldOnceForEach) {
-  check_.checkMemory(std::nullopt);
-  check_.checkMemory(1);
-  EXPECT_TRUE(warned_.empty());
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 2;
-  for (const std::int64_t budget : {most, most, most - 1}) check_.checkMemory(budget);
+  check_.checkMemory(1, most);
+  EXPECT_TRUE(warned_.empty());
+  for (const std::int64_t budget : {most, most, most - 1}) check_.checkMemory(budget, most);
   EXPECT_EQ(warned_.size(), 2U);
+}
+
+TEST_F(BudgetCheckTest, SoIsOneBeyondWhatTheRankCanHave) {
+  for (int i = 0; i < 2; ++i) check_.checkMemory(2, 1);
+  EXPECT_EQ(warned_.size(), 1U);
 }
 
 }  // namespace

@@ -216,17 +216,32 @@ TEST_F(ConfigTest, TheHostsMemoryIsSharedByItsRanks) {
 
 TEST_F(ConfigTest, ABudgetAboveTheMemoryIsNamed) {
   constexpr std::int64_t kGib = 1 << 30;
-  EXPECT_EQ(aboveMemory(2 * kGib, 2 * kGib, std::nullopt), "");
-  EXPECT_EQ(aboveMemory(2 * kGib, 4 * kGib, 2 * kGib), "");
-  const std::string group = aboveMemory(2 * kGib, 4 * kGib, 3 * kGib / 2);
+  EXPECT_EQ(aboveMemory(2 * kGib, {.machine = 2 * kGib}), "");
+  EXPECT_EQ(aboveMemory(2 * kGib, {.machine = 4 * kGib, .group_limit = 2 * kGib}), "");
+  const std::string group =
+      aboveMemory(2 * kGib, {.machine = 4 * kGib, .group_limit = 3 * kGib / 2});
   EXPECT_NE(group.find("budget of 2.00 GiB"), std::string::npos) << group;
   EXPECT_NE(group.find("may use, 1.50 GiB"), std::string::npos) << group;
   // A group whose limit is above the machine's memory limits nothing.
   for (const auto limit : {std::optional<std::int64_t>(), std::optional(2 * kGib)}) {
-    const std::string machine = aboveMemory(2 * kGib, kGib, limit);
+    const std::string machine = aboveMemory(2 * kGib, {.machine = kGib, .group_limit = limit});
     EXPECT_NE(machine.find("more than the machine's memory, 1.00 GiB"), std::string::npos);
     EXPECT_EQ(machine.find("group"), std::string::npos) << machine;
   }
+}
+
+// What others and torch itself have taken is not to be had.
+TEST_F(ConfigTest, ABudgetAboveWhatTheRankCanHaveIsNamed) {
+  constexpr std::int64_t kGib = 1 << 30;
+  const HostBytes host{.machine = 4 * kGib, .group_limit = 2 * kGib, .reachable = kGib};
+  EXPECT_EQ(aboveMemory(kGib, host), "");
+  for (const std::int64_t bytes : {kGib + 1, 2 * kGib}) {
+    const std::string text = aboveMemory(bytes, host);
+    EXPECT_NE(text.find("more than this rank can have here now, 1.00 GiB"), std::string::npos);
+    EXPECT_NE(text.find("the kernel may end the process"), std::string::npos) << text;
+  }
+  // A limit says more than the moment does.
+  EXPECT_NE(aboveMemory(2 * kGib + 1, host).find("may use, 2.00 GiB"), std::string::npos);
 }
 
 TEST_F(ConfigTest, FewBytesAreAskedBackAndNoneIsNoBudget) {

@@ -83,8 +83,11 @@ TEST(RunSummary, TellsWhatCopiesCost) {
   run.recompute_share = 0.012;
   EXPECT_TRUE(describe(run).ends_with(
       "; recomputing takes 1.2 % of the time; copies to disk and back take 6.9 %"));
+  run.spilled_bytes = 1200 * kMib;  // steps without a plan
+  EXPECT_TRUE(describe(run).ends_with("take 6.9 %; spilling wrote 1.17 GiB to disk"));
   run.others_bytes = 690 * kMib;  // of a GPU
-  EXPECT_TRUE(describe(run).ends_with("; copies to the host and back take 6.9 %"));
+  EXPECT_TRUE(describe(run).ends_with(
+      "; copies to the host and back take 6.9 %; spilling wrote 1.17 GiB to the host"));
 }
 
 // 4.01 % are told as 5: a promise is not rounded down.

@@ -27,18 +27,31 @@ std::string costText(const FitResult& result, const BudgetCost& cost) {
   return "+" + shownShare(cost.overhead_ratio) + " time";
 }
 
-// One for all ranks, in bytes.
-bool isBytes(const std::string& text) {
-  using scheduler::BudgetForm;
-  return text.find('=') == std::string::npos &&
-         BudgetForm::parse("budget", text).kind == BudgetForm::Kind::kBytes;
+using Kind = scheduler::BudgetForm::Kind;
+
+// Nothing: ranks have budgets of their own.
+std::optional<Kind> kindOfAll(const std::string& text) {
+  if (text.find('=') != std::string::npos) return std::nullopt;
+  return scheduler::BudgetForm::parse("budget", text).kind;
 }
 
-// "80% (12.40 GiB)", "auto (12.40 GiB)"; "249MiB" alone.
+// "80% (12.40 GiB)", "auto (about 12.40 GiB)": what is free changes; "249MiB" alone.
 std::string budgetText(const FitBudget& budget) {
   const std::string text = forTerminal(budget.text);
-  if (budget.bytes == 0 || isBytes(budget.text)) return text;
-  return fmt::format("{} ({})", text, shownBytes(budget.bytes));
+  const auto kind = kindOfAll(budget.text);
+  if (budget.bytes == 0 || kind == Kind::kBytes) return text;
+  return fmt::format("{} ({}{})", text, kind == Kind::kAvailable ? "about " : "",
+                     shownBytes(budget.bytes));
+}
+
+// Of the host's memory; a GPU's budget has no more than the device.
+std::string moreThanThereIs(const FitResult& result) {
+  const auto available = result.report.budget.available_bytes.value_or(0);
+  if (available == 0 || isOfGpu(result) || result.budget->bytes <= available) return "";
+  return fmt::format(
+      "but a rank can have {} here now: the kernel may end a process that takes more. To take "
+      "what there is: EBBTIDE_BUDGET=auto\n",
+      shownBytes(available));
 }
 
 std::string smallestText(const FitResult& result) {
@@ -57,7 +70,8 @@ std::string verdictText(const FitResult& result) {
                        smallestText(result));
   }
   return fmt::format("fits {}{}\n", budget,
-                     result.at_budget ? ": " + costText(result, *result.at_budget) : "");
+                     result.at_budget ? ": " + costText(result, *result.at_budget) : "") +
+         moreThanThereIs(result);
 }
 
 std::string plainText(const FitResult& result) {
@@ -116,6 +130,7 @@ json FitResult::toJson() const {
   const std::string verdict = verdictText(*this);
   tree["text"] = verdict.substr(0, verdict.find('\n'));
   tree["budget_bytes"] = budget && budget->bytes > 0 ? json(budget->bytes) : json();
+  tree["available_bytes"] = orNull(report.budget.available_bytes);
   tree["overhead_ratio"] = at_budget ? orNull(at_budget->overhead_ratio) : json();
   tree["smallest_budget_bytes"] = orNull(smallestBudgetBytes());
   tree["plain_peak_bytes"] = orNull(report.peaks.plain_bytes);

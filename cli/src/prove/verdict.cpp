@@ -85,12 +85,13 @@ void addPlanNotes(Verdict& verdict, const Evidence& evidence) {
   const auto& reports = evidence.reports;
   if (verdict.planned_from || reports.empty()) return;
   if (std::all_of(reports.begin(), reports.end(), fits)) {
+    verdict.dropped_nothing = true;
     const auto largest_peak = std::max_element(
         reports.begin(), reports.end(), [](const RunReport& a, const RunReport& b) {
           return plainNeed(a).value_or(0) < plainNeed(b).value_or(0);
         });
     verdict.notes.push_back(fmt::format(
-        "nothing was dropped: a step needs {} and the budget is {}. Take a lower budget",
+        "a step needs {} and the budget is {}: nothing had to be proved. Take a lower budget",
         shownBytes(plainNeed(*largest_peak)), shownBytes(largest_peak->budget.bytes)));
     return;
   }
@@ -147,6 +148,7 @@ std::string identicalFor(const Verdict& verdict) {
 }
 
 std::string figures(const Verdict& verdict) {
+  if (verdict.dropped_nothing) return "; nothing was dropped";
   std::string text;
   if (verdict.plain_peak_bytes && verdict.mapped_peak_bytes) {
     text += "; " + shownChange(*verdict.plain_peak_bytes, *verdict.mapped_peak_bytes);

@@ -30,6 +30,7 @@ struct Verdict {
   std::optional<std::int64_t> plain_peak_bytes, mapped_peak_bytes;  // largest over ranks
   std::optional<double> plain_seconds, bounded_seconds;             // medians; of the quicker plain
   std::optional<std::int64_t> planned_from;  // the first update whose time is counted
+  bool dropped_nothing = false;              // all steps fit the budget: the ratio is chance
   std::vector<std::string> notes;            // a sentence each
 
   std::optional<double> timeRatio() const;

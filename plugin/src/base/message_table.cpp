@@ -21,8 +21,9 @@ constexpr auto kMessages = std::to_array<Message>({
      "the first programs; of the others with `EBBTIDE_LOG=debug`",
      "nothing"},
     {"EB03", "ended after …",
-     "the run's last line: step time, peak, and what the budget cost. Without a budget it "
-     "names two: one for half of the activations, and the smallest one. Beside each is the "
+     "the run's last line: the median step time, the peak, and what the budget cost. `spilling "
+     "wrote` names the bytes that steps wrote beside their plan, or without one. Without a budget "
+     "it names two: one for half of the activations, and the smallest one. Beside each is the "
      "time that it adds, by a plan that is found quickly. `each step writes to disk` (on a "
      "GPU `copies to the host`) stands there where replays alone do not fit. Rank 0 says it; "
      "others of its machine do where their peak differs by more than 5 % of the budget. A lower "
@@ -205,6 +206,10 @@ constexpr auto kMessages = std::to_array<Message>({
      "free memory first"},
     {"EB60", "the budget of … is more than the machine's memory",
      "the kernel ends a process when the machine has no more",
+     "a lower budget, or [`auto`](#forms-of-a-budget)"},
+    {"EB86", "the budget of … is more than this rank can have here now",
+     "the program, its libraries and other processes hold the rest of the memory: the kernel may "
+     "end the process before it reaches the budget",
      "a lower budget, or [`auto`](#forms-of-a-budget)"},
     {"EB61", "the budget … is … from step … on: plain peak …",
      "[steps have been measured](#forms-of-a-budget), and the budget is in force", "nothing"},

@@ -209,17 +209,19 @@ std::int64_t usableMemoryBytes(const std::filesystem::path& root) {
   return std::min(machine, groupLimitBytes(root).value_or(machine));
 }
 
-std::string aboveMemory(std::int64_t budget_bytes, std::int64_t machine_bytes,
-                        std::optional<std::int64_t> group_limit_bytes) {
-  const bool limited = group_limit_bytes && *group_limit_bytes < machine_bytes;
-  const std::int64_t most = limited ? *group_limit_bytes : machine_bytes;
-  if (budget_bytes <= most) return "";
+std::string aboveMemory(std::int64_t budget_bytes, const HostBytes& host) {
+  const bool limited = host.group_limit && *host.group_limit < host.machine;
+  const std::int64_t most = limited ? *host.group_limit : host.machine;
+  const std::int64_t least = std::min(most, host.reachable);
+  if (budget_bytes <= least) return "";
+  const char* const whose = budget_bytes <= most ? "this rank can have here now"
+                            : limited            ? "the control group (container, job) may use"
+                                                 : "the machine's memory";
   return fmt::format(
-      "the budget of {} is more than {}, {}: the kernel ends the process before the budget is "
+      "the budget of {} is more than {}, {}: the kernel {} the process before the budget is "
       "reached. To take what the rank can have: EBBTIDE_BUDGET=auto",
-      formatBytes(budget_bytes),
-      limited ? "the control group (container, job) may use" : "the machine's memory",
-      formatBytes(most));
+      formatBytes(budget_bytes), whose, formatBytes(budget_bytes <= most ? least : most),
+      budget_bytes <= most ? "may end" : "ends");
 }
 
 std::int64_t hostShareBytes(int local_world_size) {

@@ -102,10 +102,16 @@ std::int64_t machineMemoryBytes();
 // The smaller of the machine's memory and the limit of this process's control group (a container's,
 // a job's); reads files, since a limit may change.
 std::int64_t usableMemoryBytes(const std::filesystem::path& root = "/");
-// A line where a budget is larger than the machine's memory, or its control group's limit; empty
-// where it is not.
-std::string aboveMemory(std::int64_t budget_bytes, std::int64_t machine_bytes,
-                        std::optional<std::int64_t> group_limit_bytes);
+
+struct HostBytes {
+  std::int64_t machine = 0;
+  std::optional<std::int64_t> group_limit = std::nullopt;  // of the control groups
+  std::int64_t reachable = INT64_MAX;                      // by one rank, as it is now
+};
+// A line where a budget is larger than the machine's memory, its control group's limit, or what the
+// rank can have now; empty where it is not.
+std::string aboveMemory(std::int64_t budget_bytes, const HostBytes& host);
+
 // Of usableMemoryBytes(), what values of one rank's GPU may take: all ranks of it have as much, and
 // leave a fifth.
 std::int64_t hostShareBytes(int local_world_size);

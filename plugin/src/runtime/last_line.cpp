@@ -34,6 +34,7 @@ RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
                  .peak_bytes = steps.figures.mappedPeakBytes(),
                  .others_bytes = parts.trained.othersBytes(),
                  .used_peak_bytes = steps.figures.usedPeakBytes(),
+                 .spilled_bytes = done.spilled_bytes,
                  .violations = ended.budget.verdict().violationsOfBudget(held)};
   if (largest != nullptr) run.plain_peak_bytes = largest->plain.peak_bytes;
   if (largest != nullptr) run.activation_bytes = largest->plain.activation_bytes;

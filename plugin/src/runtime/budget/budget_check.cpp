@@ -54,9 +54,11 @@ void BudgetCheck::noteStep(const StepSummary& summary, std::int64_t steps) {
   checkStages(stages.empty() ? allRanks(*config_) : stages);
 }
 
-void BudgetCheck::checkMemory(std::optional<std::int64_t> budget_bytes) {
-  if (!budget_bytes || checked_memory_of_.exchange(*budget_bytes) == *budget_bytes) return;
-  const std::string text = aboveMemory(*budget_bytes, machineMemoryBytes(), groupLimitBytes());
+void BudgetCheck::checkMemory(std::int64_t budget_bytes, std::int64_t reachable_bytes) {
+  if (checked_memory_of_.exchange(budget_bytes) == budget_bytes) return;
+  const std::string text = aboveMemory(budget_bytes, {.machine = machineMemoryBytes(),
+                                                      .group_limit = groupLimitBytes(),
+                                                      .reachable = reachable_bytes});
   if (!text.empty()) warn_(text);
 }
 

@@ -29,9 +29,9 @@ class BudgetCheck {
   void checkStages(const std::vector<std::int32_t>& stages);
   // The process's so many-th step is over: which stages there are, where no messages tell.
   void noteStep(const StepSummary& summary, std::int64_t steps);
-  // Of a budget in the host's memory that is beyond the machine's, or the control group's; once for
-  // each. Any thread.
-  void checkMemory(std::optional<std::int64_t> budget_bytes);
+  // Of a budget in the host's memory that is beyond the machine's, the control group's, or the
+  // bytes that the rank can have now; once for each. Any thread.
+  void checkMemory(std::int64_t budget_bytes, std::int64_t reachable_bytes);
 
  private:
   const CurrentConfig& config_;

@@ -131,6 +131,11 @@ std::string BudgetController::inForce(const std::string& written) {
   return measured_.known() ? std::to_string(measured_.bytes()) : "";
 }
 
+void BudgetController::checkMemory() {
+  const auto budget_bytes = hostBytes();
+  if (budget_bytes) check_.checkMemory(*budget_bytes, run_.trained.reachableBytes());
+}
+
 // -----------------------------------------------------------------------------------------------
 // what is due is taken
 

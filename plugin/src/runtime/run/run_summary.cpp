@@ -74,6 +74,9 @@ std::string addedTimeText(const RunSummary& run) {
     text += fmt::format("; copies to {} and back take {:.1f} %{}",
                         run.others_bytes > 0 ? "the host" : "disk", 100 * run.copy_share,
                         text.empty() ? " of the time" : "");
+  if (run.spilled_bytes > 0)
+    text += fmt::format("; spilling wrote {} to {}", formatBytes(run.spilled_bytes),
+                        run.others_bytes > 0 ? "the host" : "disk");
   return text;
 }
 

@@ -27,6 +27,7 @@ struct RunSummary {
   Bytes activation_bytes = 0;              // 0: not known
   double recompute_share = 0;              // of the time in steps
   double copy_share = 0;                   // the same, of plans' copies to the host and back
+  Bytes spilled_bytes = 0;                 // written to the host by steps, beside those copies
   std::int64_t violations = 0;             // of that budget
   Outlook half = {}, smallest = {};  // of the activations, and of all budgets; where there is none
 };
