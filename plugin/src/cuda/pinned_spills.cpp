@@ -5,26 +5,18 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include "cuda/cuda_result.hpp"
+#include "device/spill_sizes.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {
 
 constexpr std::int64_t kChunkBytes = 8 << 20;
-constexpr std::int64_t kLeastTimed = 1 << 20;  // less says more of the call than of the bytes
-
-// As SpillStore's: values of nearly the same size share buffers.
-std::int64_t roomFor(std::int64_t bytes) {
-  const auto step = static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 8))) / 8);
-  return (bytes + step - 1) / step * step;
-}
 
 void checkNotCapturing(cudaStream_t stream) {
   TORCH_CHECK(!isCaptured(stream), "values cannot be moved while a CUDA graph is captured");
@@ -127,7 +119,7 @@ std::optional<SpillTarget::Slot> PinnedSpills::write(const void* data, std::int6
   const c10::cuda::CUDAGuard guard(device_);
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   checkMayWrite();
-  const Slot slot{last_slot_ + 1, bytes, roomFor(bytes)};
+  const Slot slot{last_slot_ + 1, bytes, spillRoomBytes(bytes)};
   const Buffer buffer = take(slot.room_bytes);
   try {
     copyOut(buffer, data, bytes, afterwards);
@@ -200,7 +192,7 @@ void PinnedSpills::timeCopies() {
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   const auto time = [this](Buffer& buffer) {
     float milliseconds = 0;
-    if (buffer.untimed_bytes < kLeastTimed || !succeeded(cudaEventQuery(buffer.whole))) return;
+    if (buffer.untimed_bytes < kLeastTimedBytes || !succeeded(cudaEventQuery(buffer.whole))) return;
     const std::int64_t bytes = std::exchange(buffer.untimed_bytes, 0);
     if (!succeeded(cudaEventElapsedTime(&milliseconds, buffer.begun, buffer.whole))) return;
     writing_.add(bytes, static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6));
@@ -212,7 +204,7 @@ void PinnedSpills::timeCopies() {
 std::int64_t PinnedSpills::roundTripBytesPerSecond() noexcept try {
   const std::lock_guard lock(mutex_);
   timeCopies();
-  if (writing_.measuredBytes() < kLeastTimed) return 0;
+  if (writing_.measuredBytes() < kLeastTimedBytes) return 0;
   constexpr std::int64_t kGib = std::int64_t{1} << 30;
   const double ns = 2 * writing_.nanosecondsFor(kGib);
   return static_cast<std::int64_t>(static_cast<double>(kGib) * 1e9 / std::max(ns, 1.0));

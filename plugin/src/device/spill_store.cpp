@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/elapsed.hpp"
+#include "device/spill_sizes.hpp"
 #include "ebbtide/metrics/held_signal.hpp"
 #include "ebbtide/scheduler/shown_text.hpp"
 
@@ -26,7 +26,6 @@ namespace {
 
 // Between its copy and its checksum a part stays in the processor's cache.
 constexpr std::int64_t kPartBytes = 256 << 10;
-constexpr std::int64_t kLeastTimed = 1 << 20;   // less says more of the call than of the bytes
 constexpr std::int64_t kTrialBytes = 16 << 20;  // more than a core's caches hold
 constexpr int kTrials = 4;
 
@@ -77,14 +76,6 @@ std::optional<Checksum> readAll(int file, char* data, std::int64_t bytes, std::i
   return read.sum();
 }
 
-// Values of nearly the same size share slots: batches of varying length would else make the file
-// grow with each new length.
-std::int64_t roomFor(std::int64_t bytes) {
-  const auto step = static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 8))) / 8);
-  return (bytes + step - 1) / step * step;
-}
-
 }  // namespace
 
 SpillStore::SpillStore(std::string folder, int sharers)
@@ -110,7 +101,7 @@ bool SpillStore::openFile(const Held&) {
 
 std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes,
                                                   Afterwards /*afterwards*/) noexcept try {
-  Slot slot{0, bytes, roomFor(bytes)};
+  Slot slot{0, bytes, spillRoomBytes(bytes)};
   bool used_before = false;  // else the file system finds room for it first
   {
     const Held held = guard_.hold();
@@ -136,7 +127,7 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   if (written) {
     slot.checksum = *written;
     written_bytes_ += bytes;
-    if (used_before && bytes >= kLeastTimed) writing_.add(bytes, took_ns);
+    if (used_before && bytes >= kLeastTimedBytes) writing_.add(bytes, took_ns);
     return slot;
   }
   if (used_before) {
@@ -184,7 +175,7 @@ bool SpillStore::read(const Slot& slot, void* data) noexcept try {
     return false;
   }
   const std::int64_t took_ns = nanosecondsSince(start);
-  if (slot.bytes >= kLeastTimed) reading_.add(slot.bytes, took_ns);
+  if (slot.bytes >= kLeastTimedBytes) reading_.add(slot.bytes, took_ns);
   return true;
 } catch (...) {  // no memory for the message
   return false;

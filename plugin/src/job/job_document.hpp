@@ -12,6 +12,8 @@
 
 namespace ebbtide::plugin {
 
+inline constexpr std::int32_t kMostRanks = 1 << 20;  // of a job
+
 class JobDocument {
  public:
   struct Range {  // both ends belong to it

@@ -6,6 +6,7 @@
 
 #include "base/no_budget.hpp"
 #include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/most_amount.hpp"
 #include "job/job_document.hpp"
 #include "job/job_store.hpp"
 
@@ -14,9 +15,8 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-constexpr std::size_t kMostRanks = std::size_t{1} << 20;
 constexpr std::int64_t kMostStages = std::int64_t{1} << 20;
-constexpr JobDocument::Range kAmount{0, std::int64_t{1} << 60};
+constexpr JobDocument::Range kAmount{0, scheduler::kMostAmount};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "ebbtide/scheduler/most_amount.hpp"
 #include "job/job_document.hpp"
 #include "job/job_store.hpp"
 
@@ -13,11 +14,10 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 using Range = JobDocument::Range;
 
-constexpr std::size_t kMostRanks = std::size_t{1} << 20;
 constexpr std::size_t kMostChoices = std::size_t{1} << 23;
 constexpr std::int64_t kMostUnitNs = std::int64_t{1} << 40;  // a quarter of an hour
 constexpr std::int64_t kMostFree = 1 << 20;
-constexpr Range kAmount{0, (std::int64_t{1} << 60) - 1};  // as scheduler::checkJob()
+constexpr Range kAmount{0, scheduler::kMostAmount - 1};  // as scheduler::checkJob()
 
 }  // namespace
 

@@ -24,7 +24,6 @@ constexpr std::size_t kMostActions = 1 << 17;
 constexpr std::size_t kMostMessages = 1 << 18;
 constexpr std::size_t kMostPoints = 1 << 14;  // of all classes
 constexpr std::size_t kMostTextBytes = 512;
-constexpr std::int32_t kMostRanks = 1 << 20;
 constexpr std::int32_t kMostLabel = 1 << 20;
 constexpr Range kAmount{0, kNoBudgetBytes};  // bytes, nanoseconds
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/last_reads.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
@@ -14,14 +16,6 @@ constexpr const char* kReadsWrittenOver = "reads what was written over while in 
 constexpr const char* kWrittenOver = "written over while in use";
 constexpr const char* kUnread = "saved, but not read in this step";
 constexpr const char* kOther = "no saved value of its own";
-
-std::vector<OpId> lastReads(const Graph& graph) {
-  std::vector<OpId> last(graph.values.size(), kNone);
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    for (const ValueId v : graph.ops[i].inputs) last[v] = static_cast<OpId>(i);
-  }
-  return last;
-}
 
 OpId firstBackward(const Graph& graph) {
   const auto found =

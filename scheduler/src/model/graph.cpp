@@ -4,15 +4,12 @@
 #include <limits>
 #include <stdexcept>
 
+#include "ebbtide/scheduler/most_amount.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
 constexpr std::int64_t kMaxSum = std::numeric_limits<std::int64_t>::max();
-
-// An exbibyte: planners may add a few totals, and hold several copies of each value.
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
-// Schedules may replay every op for every op.
-constexpr std::int64_t kMostReplayNs = std::int64_t{1} << 60;
 
 // Sum of values that are not negative, held at kMaxSum once it would pass it.
 std::int64_t addCapped(std::int64_t sum, std::int64_t term) {
@@ -143,16 +140,18 @@ void checkAnyOrder(const Graph& graph) {
   }
 }
 
+// Planners may add a few totals, and hold several copies of each value. Schedules may replay every
+// op for every op.
 void checkSums(const Graph& graph) {
   std::int64_t largest_op = 0;
   for (const Op& op : graph.ops) {
     largest_op = std::max(largest_op, addCapped(op.fixed_bytes, op.workspace_bytes));
   }
-  if (addCapped(graph.totalValueBytes(), largest_op) > kMostBytes) {
+  if (addCapped(graph.totalValueBytes(), largest_op) > kMostAmount) {
     fail("the graph's bytes do not fit 60 bits");
   }
   const auto ops = static_cast<std::int64_t>(std::max<std::size_t>(graph.ops.size(), 1));
-  if (graph.totalDurationNs() > kMostReplayNs / ops) {
+  if (graph.totalDurationNs() > kMostAmount / ops) {
     fail("the graph's durations do not fit 60 bits if each op runs once for every other");
   }
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/block_roles.hpp"
+#include "model/last_reads.hpp"
 #include "model/late_inputs.hpp"
 #include "model/step_ops.hpp"
 #include "model/trace_check.hpp"
@@ -48,15 +49,6 @@ bool isOfGraph(const Trace& trace, const TraceEvent& event) {
     default:
       return true;
   }
-}
-
-// Per value, the last op that reads it; kNone: none does.
-std::vector<OpId> lastReads(const Graph& graph) {
-  std::vector<OpId> last_read(graph.values.size(), kNone);
-  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
-    for (const ValueId v : graph.ops[id].inputs) last_read[v] = static_cast<OpId>(id);
-  }
-  return last_read;
 }
 
 // Walks the events once. Position p of the graph's ops: forward ops as recorded; a backward event

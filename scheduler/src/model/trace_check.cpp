@@ -4,13 +4,14 @@
 #include <stdexcept>
 #include <vector>
 
+#include "ebbtide/scheduler/most_amount.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
 using Kind = TraceEvent::Kind;
 
 // Everything that a trace's bytes are summed to stays below: an exbibyte, an eighth of 63 bits.
-constexpr Bytes kMostBytes = Bytes{1} << 60;
 
 // Walks the lists once; `what` of a message is the field as TraceOp, TraceValue ... name it.
 class TraceChecker {
@@ -18,7 +19,7 @@ class TraceChecker {
   explicit TraceChecker(const Trace& trace) : trace_(trace) {}
 
   void check() {
-    if (trace_.base_bytes < 0 || trace_.base_bytes > kMostBytes) {
+    if (trace_.base_bytes < 0 || trace_.base_bytes > kMostAmount) {
       throw std::invalid_argument("trace: base_bytes " + std::to_string(trace_.base_bytes) +
                                   " is out of range");
     }
@@ -54,8 +55,8 @@ class TraceChecker {
   }
 
   void addBytes(Bytes bytes, const char* list, std::size_t index) {
-    total_ += bytes;  // two terms of at most kMostBytes
-    if (total_ > kMostBytes) failTrace(list, index, "brings the bytes of all to more than 2^60");
+    total_ += bytes;  // two terms of at most kMostAmount
+    if (total_ > kMostAmount) failTrace(list, index, "brings the bytes of all to more than 2^60");
   }
 
   void checkOps() const {
@@ -73,7 +74,7 @@ class TraceChecker {
     for (std::size_t i = 0; i < trace_.blocks.size(); ++i) {
       const Bytes bytes = trace_.blocks[i].bytes;
       if (bytes < 0) failTrace("blocks", i, "has negative bytes");
-      if (bytes > kMostBytes) failTrace("blocks", i, "has more than 2^60 bytes");
+      if (bytes > kMostAmount) failTrace("blocks", i, "has more than 2^60 bytes");
       count(static_cast<BlockId>(i), "blocks", i);
     }
   }
@@ -126,7 +127,7 @@ class TraceChecker {
       checkId(message.peer, ranks, message.receive ? None::kAllowed : None::kRefused, "messages", i,
               "peer");
       if (message.bytes < 0) failTrace("messages", i, "has negative bytes");
-      if (message.bytes > kMostBytes) failTrace("messages", i, "has more than 2^60 bytes");
+      if (message.bytes > kMostAmount) failTrace("messages", i, "has more than 2^60 bytes");
       if (message.busy_ns < 0) failTrace("messages", i, "has a negative time");
       addBytes(message.bytes, "messages", i);
     }

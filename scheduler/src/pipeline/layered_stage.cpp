@@ -4,14 +4,15 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "ebbtide/scheduler/most_amount.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;  // of a checked job's numbers
-
 std::int64_t sum(std::int64_t first, std::int64_t then) {
   if (first < 0 || then < 0) throw std::invalid_argument("a negative number");
-  if (first > kMost || then > kMost - first) throw std::invalid_argument("a sum over 2^60");
+  if (first > kMostAmount || then > kMostAmount - first)
+    throw std::invalid_argument("a sum over 2^60");
   return first + then;
 }
 

@@ -6,11 +6,12 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "ebbtide/scheduler/most_amount.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
 using Kind = PipelineAction::Kind;
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
 constexpr std::string_view kLetters = "FBIW";  // in the order of Kind
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -39,7 +40,7 @@ class JobCheck {
 
   static void checkRange(const std::string& what, std::int64_t number) {
     if (number < 0) refuse(what + " is negative");
-    if (number > kMost) refuse(what + " is over 2^60");
+    if (number > kMostAmount) refuse(what + " is over 2^60");
   }
 
   void checkProfile(const StageProfile& profile) {
@@ -199,8 +200,8 @@ class JobCheck {
       bytes += static_cast<double>(profile.fixed_bytes) + job_.microbatches * most_bytes;
       ns += static_cast<double>(profile.tail_ns) + job_.microbatches * most_ns;
     }
-    if (bytes > static_cast<double>(kMost)) refuse("the job's bytes may come to over 2^60");
-    if (ns > static_cast<double>(kMost)) refuse("the job's time may come to over 2^60 ns");
+    if (bytes > static_cast<double>(kMostAmount)) refuse("the job's bytes may come to over 2^60");
+    if (ns > static_cast<double>(kMostAmount)) refuse("the job's time may come to over 2^60 ns");
   }
 
   const PipelineJob& job_;

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "model/last_reads.hpp"
+
 namespace ebbtide::scheduler {
 
 namespace {
@@ -45,10 +47,7 @@ bool preparesData(const Graph& step, OpId op) {
 
 // Per value: the last op that reads it, replays for a microbatch's backward pass among them.
 std::vector<OpId> lastReads(const Graph& step, const std::vector<Microbatch>& microbatches) {
-  std::vector<OpId> last(step.values.size(), kNone);
-  for (std::size_t op = 0; op < step.ops.size(); ++op) {
-    for (const ValueId v : step.ops[op].inputs) last[v] = static_cast<OpId>(op);
-  }
+  std::vector<OpId> last = lastReads(step);
   for (const Microbatch& microbatch : microbatches) {
     const std::vector<Op>& ops = microbatch.graph().ops;
     const OpId end = microbatch.stepOp(static_cast<OpId>(ops.size()) - 1);

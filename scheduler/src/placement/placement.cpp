@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "ebbtide/scheduler/most_amount.hpp"
 #include "placement/attempts.hpp"
 #include "placement/buffer_orders.hpp"
 #include "placement/height_search.hpp"
@@ -20,7 +21,7 @@ void checkProblem(const PlacementProblem& problem) {
   if (problem.buffers.size() > kMostBuffers) {
     throw std::invalid_argument("there are more than 2^28 buffers");
   }
-  if (problem.alignment_bytes < 1 || problem.alignment_bytes > std::int64_t{1} << 60) {
+  if (problem.alignment_bytes < 1 || problem.alignment_bytes > kMostAmount) {
     throw std::invalid_argument("the alignment is not 1 to 2^60");
   }
   if (const auto fault = findFault(problem)) {

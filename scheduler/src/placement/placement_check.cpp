@@ -1,15 +1,16 @@
 #include "placement/placement_check.hpp"
 
+#include "ebbtide/scheduler/most_amount.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
-
 std::string faultOf(const Buffer& buffer) {
-  if (buffer.lower < -kMost || buffer.upper > kMost) return "is alive outside of +-2^60";
+  if (buffer.lower < -kMostAmount || buffer.upper > kMostAmount)
+    return "is alive outside of +-2^60";
   if (buffer.lower >= buffer.upper) return "has an upper end that is not above the lower one";
   if (buffer.bytes < 0) return "has a negative size";
-  if (buffer.bytes > kMost) return "has a size over 2^60";
+  if (buffer.bytes > kMostAmount) return "has a size over 2^60";
   return "";
 }
 
@@ -22,7 +23,7 @@ std::optional<BufferFault> findFault(const PlacementProblem& problem) {
     const Buffer& buffer = problem.buffers[i];
     if (std::string what = faultOf(buffer); !what.empty()) return BufferFault{i, std::move(what)};
     sum += (buffer.bytes + unit - 1) / unit * unit;
-    if (sum > kMost) return BufferFault{i, "brings the sum of the sizes over 2^60"};
+    if (sum > kMostAmount) return BufferFault{i, "brings the sum of the sizes over 2^60"};
   }
   return std::nullopt;
 }

@@ -6,10 +6,10 @@
 #include <map>
 #include <vector>
 
+#include "ebbtide/scheduler/most_amount.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
-
-constexpr Bytes kMostOffset = Bytes{1} << 60;
 
 struct Event {
   std::int64_t time;
@@ -48,7 +48,7 @@ std::optional<std::string> validate(const PlacementProblem& problem, const Place
   Bytes height = 0;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (offsets[i] < 0) return "the offset of buffer " + text(i) + " is below 0";
-    if (offsets[i] > kMostOffset) return "the offset of buffer " + text(i) + " is over 2^60";
+    if (offsets[i] > kMostAmount) return "the offset of buffer " + text(i) + " is over 2^60";
     if (offsets[i] % unit != 0) return "the offset of buffer " + text(i) + " is not aligned";
     tops[i] = offsets[i] + (buffers[i].bytes + unit - 1) / unit * unit;
     height = std::max(height, tops[i]);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/search_end.hpp"
+#include "ebbtide/scheduler/most_amount.hpp"
 #include "model/planner_options.hpp"
 #include "planners/lower_sets/canonical_model.hpp"
 #include "planners/lower_sets/canonical_strategies.hpp"
@@ -30,9 +31,6 @@ constexpr std::size_t kMostWork = 200'000'000;
 
 // Nodes above which not all pairs of lower sets are tried.
 constexpr std::size_t kMostUnlimited = 4'000;
-
-// Larger sums of bytes could leave 63 bits in formula (2).
-constexpr Bytes kMostBytes = Bytes{1} << 60;
 
 // `pruned`: set where all lower sets were asked for, and are too many or took too long to list.
 LowerSetSolver makeSolver(const LowerSetProblem& problem, LowerSetScope scope, std::size_t most,
@@ -65,7 +63,8 @@ std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search,
                                    LowerSetScope scope) {
   std::deque<PhaseGroup> groups;  // a deque: solvers refer to their problems
   for (const ForwardPhase& phase : search.phases()) {
-    if (phase.size() > kMostNodes || graph.totalValueBytes() >= kMostBytes) continue;
+    // Larger sums of bytes could leave 63 bits in formula (2).
+    if (phase.size() > kMostNodes || graph.totalValueBytes() >= kMostAmount) continue;
     LowerSetProblem problem = lowerSetProblem(graph, search, phase);
     const auto alike = [&](const PhaseGroup& group) {
       return group.problem.memory == problem.memory && group.problem.next == problem.next;
@@ -248,7 +247,7 @@ PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
   const CanonicalChoice choice{.goal = memory ? LowerSetGoal::kMostTime : LowerSetGoal::kLeastTime,
                                .drops = early ? DropTime::kAfterReader : DropTime::kSegmentEnd};
   const auto problem = canonicalProblem(graph);
-  PlanResult result = problem && graph.totalValueBytes() < kMostBytes
+  PlanResult result = problem && graph.totalValueBytes() < kMostAmount
                           ? planPaperGraph(graph, *problem, budget_bytes, options, choice)
                           : planStep(graph, budget_bytes, options, choice.goal);
   result.planner = result.note.empty() ? info().name : "kusumoto-approx";
