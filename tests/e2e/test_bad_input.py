@@ -1,6 +1,5 @@
 """Mistakes end the program at start, with status 2 and one line that names the variable."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import MIB, Baseline
 from processes import LIBRARIES, ROOT, Finished, Program, code, run, tiny
+from small_disk import small_disk
 
 IMPORT = code("import torch; print('training')")
 
@@ -206,15 +206,8 @@ def test_best_effort_trains_on(
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """64 KiB, for some 10 MiB that the first step must spill."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
-    if os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("mounting a small file system needs root")
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("no right to mount a small file system here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        yield disk
 
 
 @pytest.mark.parametrize("on_infeasible", ["stop", "best-effort"])
@@ -323,6 +316,66 @@ def test_a_full_spill_disk_names_what_a_plan_of_replays_takes(tmp_path: Path) ->
     done = filling(0, {**never, "EBBTIDE_BUDGET": f"{named}MiB"}, tmp_path / "named")
     assert losses_of(done) == losses_of(filling(99, {}, tmp_path / "plain"))
     assert re.findall(r"debug: step \d+: .* plan (\w+)", done.output)[-1] == "followed", done.output
+
+
+# 16 inputs are kept for the backward pass. NumPy writes them: no replay gives them back.
+OF_DATA = """
+import numpy, torch
+import planner
+
+def data(rows):
+    x = torch.empty(rows, 256)
+    x.numpy()[:] = numbers.standard_normal((rows, 256), numpy.float32)
+    return x
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+numbers = numpy.random.default_rng(0)
+weights = [torch.randn(256).requires_grad_() for _ in range(16)]
+optimizer = torch.optim.SGD(weights, 1e-3)
+for step in range(20):
+    rows = 512 if step < 8 else 1536
+    loss = sum((data(rows) * weight).mean() for weight in weights)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    planner.settle()
+    print("step", step, loss.item().hex(), flush=True)
+"""
+STEP = re.compile(r"^step \d+ .*$", re.M)  # a line of it
+
+
+def of_data(spill_folder: Path, folder: Path) -> Finished:
+    variables = {
+        "EBBTIDE_BUDGET": "8MiB",
+        "EBBTIDE_OFFLOAD": "auto",
+        "EBBTIDE_PLANNER": "greedy",  # no op can be replayed: a search would find nothing better
+        "EBBTIDE_SPILL_DIR": str(spill_folder),
+        "PYTHONPATH": str(ROOT / "tests" / "e2e"),
+    }
+    return run(code(OF_DATA), variables, folder, out=False)
+
+
+def test_a_spill_disk_that_fills_in_mid_run_is_named_by_the_error(tmp_path: Path) -> None:
+    """The 16 inputs have 8 MiB in the first 8 steps, then 24. Of those 16 or more must be on disk.
+    The disk has 26 MiB: trials of its speed take 16, and the first inputs 8 at most. Where there is
+    room, the same budget trains."""
+    with small_disk(tmp_path / "disk", "26m") as disk:
+        done = of_data(disk, tmp_path / "refused")
+    cause = f"cannot write to the spill file in {disk}: No space left on device (errno 28)"
+    before, warned, after = done.output.partition(f"warning: {cause}")
+    assert warned and done.report["offloaded_bytes"] > 0, done.output  # a plan wrote at first
+    _, raised, error = after.partition("torch.OutOfMemoryError: ")
+    assert done.status == 1 and raised and "too small for this program" in error, done.output
+    assert f" Note: {cause} (EBBTIDE_SPILL_DIR chooses another folder)." in error, done.output
+
+    (tmp_path / "roomy").mkdir()
+    roomy = of_data(tmp_path / "roomy", tmp_path / "trains").succeeded()
+    steps = STEP.findall(roomy.output)
+    assert len(steps) == roomy.report["steps"] == 20, roomy.output
+    assert STEP.findall(before) == steps[:8], done.output
+    more = STEP.findall(after)  # over the budget, until no plan is found to hold it
+    assert more == steps[8 : 8 + len(more)] and len(more) < 12, done.output
 
 
 def test_report_to_a_full_device_is_a_warning(tmp_path: Path, short_plain: Finished) -> None:

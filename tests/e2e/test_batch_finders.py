@@ -1,11 +1,10 @@
 """Programs that catch what Ebbtide raises: batch-size finders, and loops that skip a batch."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
-from processes import ROOT, Finished, Program, run, script
+from processes import Finished, Program, run, script
 
 PROGRAM = "tests/e2e/batch_finders.py"
 BUDGET = {"EBBTIDE_BUDGET": "40MiB"}  # parameters, gradients and AdamW's state are 25.1 MiB of it
@@ -57,21 +56,33 @@ def test_a_batch_that_no_base_tells_of_is_judged_by_its_own_steps(tmp_path: Path
     assert plain.results[0] == result | {"errors": []}
 
 
-# Some 25 s: it is refused more than 16 times, each time after two steps or three.
+# Some 30 s: it is refused more than 16 times, each time after two steps or three.
 def test_one_that_takes_a_tenth_off_has_as_many_sizes_as_it_needs(tmp_path: Path) -> None:
-    """16 MiB hold 2,880 rows or so, and 32,768 x 0.9^23 are 2,904: more than 16 errors."""
-    find = ("find", "--normed", "--tenth", "--rows", "32768")
-    done = run(script(PROGRAM, *find), {"EBBTIDE_BUDGET": "14MiB"}, tmp_path)
+    """A row needs 5 KiB, as 4,096 need 20 MiB: 14 MiB hold some 2,700 beside the parameters. From
+    32,768 rows 24 tenths lead to 2,609. The last size that is refused does not train by its own
+    start either, and the one that is found does."""
+    find = ("find", "--normed", "--tenth", "--rows")
+    budget = {"EBBTIDE_BUDGET": "14MiB"}
+    done = run(script(PROGRAM, *find, "32768"), budget, tmp_path / "found")
     result = done.succeeded(over_budget=True).results[0]
     needed = [needs(error) for error in result["errors"]]
     assert len(needed) > 16 and needed == sorted(needed, reverse=True), done.output
-    assert 2048 <= result["rows"] < 4096, done.output
+    refused, trains = result["errors"][-1]["rows"], result["rows"]
+    assert 2048 <= trains == refused * 9 // 10 < refused < 4096, done.output
+    again = run(script(PROGRAM, *find, str(refused)), budget, tmp_path / "refused")
+    result = again.succeeded(over_budget=True).results[0]
+    assert [error["rows"] for error in result["errors"]] == [refused], again.output
+    alone = run(script(PROGRAM, *find, str(trains)), budget, tmp_path / "alone").succeeded()
+    assert alone.results[0] == result | {"errors": []}
 
 
-def test_twice_as_much_does_not_train_by_its_own_start(tmp_path: Path) -> None:
-    result = found(4096, tmp_path).results[0]
-    assert [error["rows"] for error in result["errors"]] == [4096] and result["rows"] == 2048
+def test_by_their_own_starts_it_trains_and_twice_as_much_does_not(tmp_path: Path) -> None:
+    alone = run(script(PROGRAM, "find", "--rows", "2048"), BUDGET, tmp_path / "alone").succeeded()
+    assert alone.results[0]["rows"] == 2048 and not alone.results[0]["errors"], alone.output
+    result = found(4096, tmp_path / "twice").results[0]
+    assert [error["rows"] for error in result["errors"]] == [4096]
     assert needs(result["errors"][0]) > 40
+    assert result | {"errors": []} == alone.results[0]
 
 
 @pytest.mark.nightly  # the one that halves it stands for it
@@ -86,25 +97,43 @@ def test_one_that_doubles_the_batch_ends_there_too(tmp_path: Path) -> None:
     assert result | {"errors": []} == plain.results[0]
 
 
-# accelerate, and the Trainer by way of it, take a tenth off at each error; Lightning doubles.
+def finder(name: str, *rows: int) -> Program:
+    return script("tests/e2e/real_finders.py", name, *map(str, rows))
+
+
+def check_alone(name: str, trains: int, refused: int, folder: Path) -> None:
+    """By their own starts, which no other size came before. One is never over the budget."""
+    done = run(finder(name, trains), BUDGET, folder / "trains", out=False).succeeded()
+    assert f"ends at {trains}\n" in done.output and REFUSED not in done.output, done.output
+    done = run(finder(name, refused), BUDGET, folder / "refused", out=False)
+    assert done.status == 1 and REFUSED in done.output, done.output
+
+
+# accelerate, and the Trainer by way of it, take a tenth off at each error; Lightning doubles. The
+# Trainer keeps more than the net: 2,048 rows do not train.
 @pytest.mark.nightly  # tests above follow their rules; these have some 20 sizes to try
 @pytest.mark.parametrize(
-    ("finder", "package"),
-    [("accelerate", "accelerate"), ("trainer", "accelerate"), ("lightning", "lightning")],
+    ("name", "package", "power"),
+    [
+        ("accelerate", "accelerate", 2048),
+        ("halving", "accelerate", 2048),
+        ("trainer", "accelerate", 1024),
+        ("lightning", "lightning", 2048),
+    ],
 )
 def test_finders_of_other_packages_end_where_a_batch_trains(
-    finder: str, package: str, tmp_path: Path
+    name: str, package: str, power: int, tmp_path: Path
 ) -> None:
-    """As above 2,048 rows train, and 4,096 do not."""
+    """The size found trains alone, and the next larger one that was tried does not. No power of two
+    lies between them: `power` is the largest that trains, and halves and doubles end at it."""
     pytest.importorskip(package)
-    command = (sys.executable, str(ROOT / "tests/e2e/real_finders.py"), finder)
-    done = run(Program(command), BUDGET, tmp_path, out=False).succeeded(over_budget=True)
-    (rows,) = map(int, re.findall(r"ends at (\d+)", done.output))
-    if finder == "lightning":
-        assert rows == 2048, done.output
-    else:
-        least = 2048 if finder == "accelerate" else 1024  # the Trainer keeps more than the net
-        assert least <= rows < 4096, done.output
+    done = run(finder(name), BUDGET, tmp_path, out=False).succeeded(over_budget=True)
+    (found,) = map(int, re.findall(r"^ends at (\d+)$", done.output, re.M))
+    (sizes,) = re.findall(r"^tried ([\d ]+)$", done.output, re.M)
+    larger = min(size for size in map(int, sizes.split()) if size > found)
+    assert power <= found < larger <= 2 * power, done.output
+    assert found == power or name in ("accelerate", "trainer"), done.output
+    check_alone(name, found, larger, tmp_path)
 
 
 def test_a_batch_that_is_skipped_changes_no_other(tmp_path: Path) -> None:

@@ -7,18 +7,19 @@ import pytest
 from conftest import MIB
 from out_of_memory import LAYERS, TOO_MUCH
 from processes import Finished, run, script
+from small_disk import small_disk
 
 # As batch-size finders look for it.
 OUT_OF_MEMORY = "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: "
 BUDGET = 20  # MiB: the steps have 6 MiB of weights and as much of gradients
 
 
+def started(place: str, variables: dict[str, str], folder: Path) -> Finished:
+    return run(script("tests/e2e/out_of_memory.py", place), variables, folder)
+
+
 def trains(place: str, folder: Path, budget: int = BUDGET) -> Finished:
-    return run(
-        script("tests/e2e/out_of_memory.py", place),
-        {"EBBTIDE_BUDGET": str(budget * MIB)},
-        folder,
-    ).succeeded()
+    return started(place, {"EBBTIDE_BUDGET": str(budget * MIB)}, folder).succeeded()
 
 
 def fails(place: str, folder: Path, budget: int = BUDGET) -> tuple[str, dict]:
@@ -77,6 +78,20 @@ def test_in_the_forward_pass(tmp_path: Path) -> None:
     assert by_op[rest] == (LAYERS / 2, 0)
     assert re.search(r"placed for at large block \d+: 1.0 MiB expected, 64.0 MiB asked", message)
     assert re.search(r"\(For the steps before it: EBBTIDE_BUDGET=\d+MiB\.\)", message)
+
+
+def test_where_the_spill_disk_is_full(tmp_path: Path) -> None:
+    """The first steps spill, and 64 KiB hold nothing of 1 MiB. A plan of replays keeps the budget
+    then, but for the allocation that is too much."""
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        variables = {"EBBTIDE_BUDGET": str(BUDGET * MIB), "EBBTIDE_SPILL_DIR": str(disk)}
+        done = started("forward", variables, tmp_path / "run").succeeded(over_budget=True)
+    message = done.results[0]["message"]
+    assert message.startswith(f"{OUT_OF_MEMORY}{TOO_MUCH}.0 MiB asked for by aten::cat.\n")
+    cause = f"cannot write to the spill file in {disk}: No space left on device (errno 28)"
+    advice = "Make room there, or name another folder: EBBTIDE_SPILL_DIR."
+    assert f"\nNothing can be spilled: {cause}. {advice}" in message, done.output
+    assert done.report["followed_steps"] > 0, done.output
 
 
 def test_in_the_backward_pass(tmp_path: Path) -> None:
