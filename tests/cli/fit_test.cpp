@@ -152,6 +152,22 @@ TEST(FitVerdict, TakesBudgetsOfWhatAStepTakes) {
   EXPECT_EQ(bytes("auto"), 700 * kMiB);
 }
 
+// 99 % of 100 and of 200 MiB; half of a rank's 400 MiB is 200.
+TEST(FitVerdict, TriesALittleLess) {
+  std::vector<RunReport> ranks = {report(0, 90, 110), report(1, 90, 110)};
+  for (RunReport& one : ranks) one.budget.whole_bytes = 400 * kMiB;
+  const auto tried = [&ranks](const std::string& text) {
+    return budgetToTry(ranks, RankBudgets::parse("B", text), "B", text);
+  };
+  EXPECT_EQ(tried("100MiB"), "103809024");
+  EXPECT_EQ(tried("50%"), "207618048");
+  EXPECT_EQ(tried("rank1=100MiB"), "rank1=103809024");
+  EXPECT_EQ(tried("default=50%,rank1=100MiB"), "rank0=207618048,rank1=103809024");
+  EXPECT_EQ(tried("default=50%,rank1=50%"), "207618048");
+  EXPECT_EQ(tried("1MiB"), "1048576");  // less would be refused
+  EXPECT_EQ(tried("-50%"), "-50%");
+}
+
 TEST(FitTable, HasBudgetsFromTheSmallestToTheOneThatKeepsEverything) {
   // 90 MiB and 4 unplanned ones: 94 of 0.9 · 104.44 MiB.
   const std::int64_t keeping = keepingBudget(90 * kMiB, kMargins);

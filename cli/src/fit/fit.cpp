@@ -171,7 +171,7 @@ class Fit {
   void judge(FitResult& result, const RecordedRun& run, const std::vector<std::string>& command,
              const std::string& of) {
     const FitVerdict verdict = judgeFit(run.reports, *budgets_, name_);
-    result.fits = verdict == FitVerdict::kUnsure ? holdsBudget(result, command, of)
+    result.fits = verdict == FitVerdict::kUnsure ? holdsBudget(result, run, command, of)
                                                  : verdict == FitVerdict::kFits;
     if (!result.problem.empty()) return;
     // What is told is of the rank that decides, though another one may need more.
@@ -183,10 +183,11 @@ class Fit {
 
   // Trained to see. A run that leaves no report, or crashes, is no word on the budget: it is a
   // problem.
-  bool holdsBudget(FitResult& result, const std::vector<std::string>& command,
-                   const std::string& of) const {
+  bool holdsBudget(FitResult& result, const RecordedRun& measured,
+                   const std::vector<std::string>& command, const std::string& of) const {
     const RecordedRun run =
-        runs_.inBudget(command, of.empty() ? "budget" : "budget " + of, runs_.budget());
+        runs_.inBudget(command, of.empty() ? "budget" : "budget " + of,
+                       budgetToTry(measured.reports, *budgets_, name_, runs_.budget()));
     if (interrupts_.signal() != 0) return false;
     if (run.reports.empty() || run.failedForOtherReasons()) {
       result.problem = run.failed() ? run.ended() : whyNoStep(run);

@@ -1,12 +1,20 @@
 #include "fit/fit_verdict.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "ebbtide/scheduler/budget_form.hpp"
 #include "fit/budget_costs.hpp"
 
 namespace ebbtide::cli {
+namespace {
+
+constexpr std::int64_t kLeastBudgetBytes = 1 << 20;  // less is taken for another unit
+
+}  // namespace
 
 FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes) {
   if (report.budget.smallest_feasible_bytes.value_or(0) <= 0 ||
@@ -40,6 +48,21 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
                                 "example 30GiB");
   }
   return bytes;
+}
+
+std::string budgetToTry(const std::vector<RunReport>& reports,
+                        const scheduler::RankBudgets& budgets, const std::string& name,
+                        const std::string& written) {
+  if (budgets.isOfSteps()) return written;
+  std::string by_rank;
+  std::set<std::int64_t> different;
+  for (const RunReport& report : reports) {
+    const auto bytes = budgetOf(report, budgets, name);
+    const auto less = bytes ? std::max(*bytes - *bytes / 100, kLeastBudgetBytes) : 0;
+    different.insert(less);
+    if (bytes) by_rank += fmt::format("{}rank{}={}", by_rank.empty() ? "" : ",", report.rank, less);
+  }
+  return different.size() == 1 ? std::to_string(*different.begin()) : by_rank;
 }
 
 bool boundsNobody(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets) {

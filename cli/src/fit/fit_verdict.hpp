@@ -37,6 +37,13 @@ FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes);
 std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::RankBudgets& budgets,
                                      const std::string& name);
 
+// What a run is tried in that is to tell whether these budgets hold: 1 % less. A budget that a run
+// holds by a few pages is exceeded by the next one, which plans otherwise. Budgets of what a step
+// takes stay as they are `written`: the first step has none.
+std::string budgetToTry(const std::vector<RunReport>& reports,
+                        const scheduler::RankBudgets& budgets, const std::string& name,
+                        const std::string& written);
+
 bool boundsNobody(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets);
 
 // Less than the named budget by more than kUnsureShare, and named by the same margins for what

@@ -36,7 +36,7 @@ class BudgetController {
   BudgetVerdict& verdict() noexcept { return verdict_; }
   const BudgetVerdict& verdict() const noexcept { return verdict_; }
   BudgetCheck& check() noexcept { return check_; }  // which says what needs the guard
-  void checkMemory();  // reads files
+  void checkMemory();                               // reads files
 
   // --- what holds
   std::optional<Bytes> bytes() const noexcept { return run_.trained.budgetBytes(); }
