@@ -152,19 +152,19 @@ TEST(FitVerdict, TakesBudgetsOfWhatAStepTakes) {
   EXPECT_EQ(bytes("auto"), 700 * kMiB);
 }
 
-// 99 % of 100 and of 200 MiB; half of a rank's 400 MiB is 200.
+// 99 % of 102,400 and of 204,800 KiB; half of a rank's 400 MiB is 200.
 TEST(FitVerdict, TriesALittleLess) {
   std::vector<RunReport> ranks = {report(0, 90, 110), report(1, 90, 110)};
   for (RunReport& one : ranks) one.budget.whole_bytes = 400 * kMiB;
   const auto tried = [&ranks](const std::string& text) {
     return budgetToTry(ranks, RankBudgets::parse("B", text), "B", text);
   };
-  EXPECT_EQ(tried("100MiB"), "103809024");
-  EXPECT_EQ(tried("50%"), "207618048");
-  EXPECT_EQ(tried("rank1=100MiB"), "rank1=103809024");
-  EXPECT_EQ(tried("default=50%,rank1=100MiB"), "rank0=207618048,rank1=103809024");
-  EXPECT_EQ(tried("default=50%,rank1=50%"), "207618048");
-  EXPECT_EQ(tried("1MiB"), "1048576");  // less would be refused
+  EXPECT_EQ(tried("100MiB"), "101376KiB");
+  EXPECT_EQ(tried("50%"), "202752KiB");
+  EXPECT_EQ(tried("rank1=100MiB"), "rank1=101376KiB");
+  EXPECT_EQ(tried("default=50%,rank1=100MiB"), "rank0=202752KiB,rank1=101376KiB");
+  EXPECT_EQ(tried("default=50%,rank1=50%"), "202752KiB");
+  EXPECT_EQ(tried("1MiB"), "1013KiB");  // 1,024 less 10.24
   EXPECT_EQ(tried("-50%"), "-50%");
 }
 
@@ -357,6 +357,10 @@ TEST(FitResult, TellsOfABudgetThatTheRankCannotHave) {
     one.report.budget.available_bytes = there;
     EXPECT_EQ(one.text().find("but a rank"), std::string::npos) << one.text();
   }
+  EXPECT_EQ(one.toJson()["available_bytes"], 200 * kMiB);
+  one.report.budget.available_bytes = 150 * kMiB;
+  one.budget = FitBudget{"rank1=200MiB", 200 * kMiB};  // others take less than their part
+  EXPECT_EQ(one.text().find("but a rank"), std::string::npos) << one.text();
 }
 
 TEST(FitResult, IsAlsoADocument) {

@@ -177,10 +177,37 @@ TEST(Verdict, SaysThatNothingWasDropped) {
   made.reports = {report(0, std::nullopt)};
   made.reports[0].budget.bytes = 1024 * kMiB;
   EXPECT_EQ(judge(made).line(),
-            "identical for 6 steps; nothing was dropped; plain repeats itself: yes");
+            "identical for 6 steps; nothing was dropped; 412 → 249 MiB; plain repeats itself: yes");
+  EXPECT_TRUE(judge(made).toJson()["time_ratio"].is_null());
+  EXPECT_EQ(judge(made).toJson()["dropped_nothing"], true);
   EXPECT_EQ(notesOf(judge(made)),
             "a step needs 412.0 MiB and the budget is 1.00 GiB: nothing had to be proved. Take a "
             "lower budget\n");
+}
+
+// 412 MiB are less than the budget, but plans leave a part of it free, and steps may spill.
+TEST(Verdict, AStepThatFitsMayHaveDroppedAllTheSame) {
+  Evidence made = evidence({log("abcdef")}, {log("abcdef")});
+  made.reports = {report(0, std::nullopt)};
+  made.reports[0].budget.bytes = 413 * kMiB;
+  EXPECT_TRUE(judge(made).dropped_nothing);
+  for (auto one : {&RunReport::Totals::recomputed_ops, &RunReport::Totals::decoded_values,
+                   &RunReport::Totals::offloaded_bytes, &RunReport::Totals::spilled_bytes,
+                   &RunReport::Totals::dropped_online_bytes}) {
+    made.reports[0].totals.*one = 1;
+    EXPECT_FALSE(judge(made).dropped_nothing);
+    made.reports[0].totals.*one = 0;
+  }
+  made.reports[0].plan.emplace();
+  EXPECT_FALSE(judge(made).dropped_nothing);
+}
+
+TEST(Verdict, ADifferenceWithoutADropIsAFault) {
+  Evidence made = evidence({log("abcdef")}, {log("abcdxx")});
+  made.reports = {report(0, std::nullopt)};
+  made.reports[0].budget.bytes = 1024 * kMiB;
+  EXPECT_EQ(notesOf(judge(made)),
+            "nothing was dropped, so the budget did not do this: please report it\n");
 }
 
 TEST(Verdict, SaysWhatReportsTellAgainstIt) {

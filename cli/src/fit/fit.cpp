@@ -202,7 +202,8 @@ class Fit {
     const auto bytes = smallerBudgetToTry(later, result.smallestBudgetBytes().value_or(0));
     const bool failed = bytes && !result.fits.value_or(true) && result.budget->bytes >= *bytes;
     if (!bytes || failed) return;
-    if (runs_.inBudget(arguments_.asked.command, "smaller budget", inMiB(*bytes)).heldItsBudget())
+    if (runs_.inBudget(arguments_.asked.command, "smaller budget", budgetToTry(*bytes))
+            .heldItsBudget())
       result.held_bytes = *bytes;
   }
 

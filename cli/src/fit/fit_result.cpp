@@ -47,7 +47,9 @@ std::string budgetText(const FitBudget& budget) {
 // Of the host's memory; a GPU's budget has no more than the device.
 std::string moreThanThereIs(const FitResult& result) {
   const auto available = result.report.budget.available_bytes.value_or(0);
-  if (available == 0 || isOfGpu(result) || result.budget->bytes <= available) return "";
+  // Where ranks differ one may take more than its part.
+  if (available == 0 || isOfGpu(result) || !kindOfAll(result.budget->text)) return "";
+  if (result.budget->bytes <= available) return "";
   return fmt::format(
       "but a rank can have {} here now: the kernel may end a process that takes more. To take "
       "what there is: EBBTIDE_BUDGET=auto\n",
@@ -130,7 +132,8 @@ json FitResult::toJson() const {
   const std::string verdict = verdictText(*this);
   tree["text"] = verdict.substr(0, verdict.find('\n'));
   tree["budget_bytes"] = budget && budget->bytes > 0 ? json(budget->bytes) : json();
-  tree["available_bytes"] = orNull(report.budget.available_bytes);
+  const auto available = report.budget.available_bytes.value_or(0);  // 0: not known
+  tree["available_bytes"] = available > 0 ? json(available) : json();
   tree["overhead_ratio"] = at_budget ? orNull(at_budget->overhead_ratio) : json();
   tree["smallest_budget_bytes"] = orNull(smallestBudgetBytes());
   tree["plain_peak_bytes"] = orNull(report.peaks.plain_bytes);

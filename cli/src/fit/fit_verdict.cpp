@@ -10,12 +10,6 @@
 #include "fit/budget_costs.hpp"
 
 namespace ebbtide::cli {
-namespace {
-
-constexpr std::int64_t kLeastBudgetBytes = 1 << 20;  // less is taken for another unit
-
-}  // namespace
-
 FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes) {
   if (report.budget.smallest_feasible_bytes.value_or(0) <= 0 ||
       report.budget.needed_bytes.value_or(0) <= 0) {
@@ -50,19 +44,23 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
   return bytes;
 }
 
+std::string budgetToTry(std::int64_t bytes) {
+  return fmt::format("{}KiB", (bytes - bytes / 100) / 1024);
+}
+
 std::string budgetToTry(const std::vector<RunReport>& reports,
                         const scheduler::RankBudgets& budgets, const std::string& name,
                         const std::string& written) {
   if (budgets.isOfSteps()) return written;
   std::string by_rank;
-  std::set<std::int64_t> different;
+  std::set<std::string> different;  // "": of a rank without one
   for (const RunReport& report : reports) {
     const auto bytes = budgetOf(report, budgets, name);
-    const auto less = bytes ? std::max(*bytes - *bytes / 100, kLeastBudgetBytes) : 0;
+    const std::string less = bytes ? budgetToTry(*bytes) : "";
     different.insert(less);
     if (bytes) by_rank += fmt::format("{}rank{}={}", by_rank.empty() ? "" : ",", report.rank, less);
   }
-  return different.size() == 1 ? std::to_string(*different.begin()) : by_rank;
+  return different.size() == 1 ? *different.begin() : by_rank;
 }
 
 bool boundsNobody(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets) {

@@ -37,9 +37,11 @@ FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes);
 std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::RankBudgets& budgets,
                                      const std::string& name);
 
-// What a run is tried in that is to tell whether these budgets hold: 1 % less. A budget that a run
-// holds by a few pages is exceeded by the next one, which plans otherwise. Budgets of what a step
-// takes stay as they are `written`: the first step has none.
+// What a run is tried in that is to tell whether so much holds: 1 % less. A budget that a run holds
+// by a few pages is exceeded by the next one, which plans otherwise.
+std::string budgetToTry(std::int64_t bytes);
+// The same of each rank's. If an entry is of what a step takes, all stay as they are `written`:
+// such a rank's first step has none.
 std::string budgetToTry(const std::vector<RunReport>& reports,
                         const scheduler::RankBudgets& budgets, const std::string& name,
                         const std::string& written);

@@ -77,15 +77,27 @@ std::optional<std::int64_t> plainNeed(const RunReport& report) {
   return *report.peaks.plain_bytes + report.memory.others_bytes.value_or(0);
 }
 
-bool fits(const RunReport& report) {
-  return report.budget.bytes && plainNeed(report).value_or(INT64_MAX) < *report.budget.bytes;
+// Plans leave a part of the budget free, and spills count mapped bytes: that the step fits is not
+// enough.
+bool droppedNothing(const RunReport& report) {
+  const RunReport::Totals& done = report.totals;
+  const bool fits =
+      report.budget.bytes && plainNeed(report).value_or(INT64_MAX) < *report.budget.bytes;
+  return fits && !report.plan && done.recomputed_ops.value_or(0) == 0 &&
+         done.decoded_values.value_or(0) == 0 && done.offloaded_bytes.value_or(0) == 0 &&
+         done.spilled_bytes.value_or(0) == 0 && done.dropped_online_bytes.value_or(0) == 0;
 }
 
 void addPlanNotes(Verdict& verdict, const Evidence& evidence) {
   const auto& reports = evidence.reports;
   if (verdict.planned_from || reports.empty()) return;
-  if (std::all_of(reports.begin(), reports.end(), fits)) {
+  if (std::all_of(reports.begin(), reports.end(), droppedNothing)) {
     verdict.dropped_nothing = true;
+    if (verdict.kind != Kind::kIdentical) {
+      verdict.notes.push_back(
+          "nothing was dropped, so the budget did not do this: please report it");
+      return;
+    }
     const auto largest_peak = std::max_element(
         reports.begin(), reports.end(), [](const RunReport& a, const RunReport& b) {
           return plainNeed(a).value_or(0) < plainNeed(b).value_or(0);
@@ -148,8 +160,7 @@ std::string identicalFor(const Verdict& verdict) {
 }
 
 std::string figures(const Verdict& verdict) {
-  if (verdict.dropped_nothing) return "; nothing was dropped";
-  std::string text;
+  std::string text = verdict.dropped_nothing ? "; nothing was dropped" : "";
   if (verdict.plain_peak_bytes && verdict.mapped_peak_bytes) {
     text += "; " + shownChange(*verdict.plain_peak_bytes, *verdict.mapped_peak_bytes);
   }
@@ -174,7 +185,8 @@ const char* nameOf(Kind kind) {
 }  // namespace
 
 std::optional<double> Verdict::timeRatio() const {
-  if (!plain_seconds || !bounded_seconds || !(*plain_seconds > 0)) return std::nullopt;
+  if (dropped_nothing || !plain_seconds || !bounded_seconds || !(*plain_seconds > 0))
+    return std::nullopt;
   return *bounded_seconds / *plain_seconds;
 }
 
@@ -209,6 +221,7 @@ json Verdict::toJson() const {
           {"plain_step_seconds", orNull(plain_seconds)},
           {"step_seconds", orNull(bounded_seconds)},
           {"time_ratio", orNull(timeRatio())},
+          {"dropped_nothing", dropped_nothing},
           {"planned_from_step", orNull(planned_from)},
           {"notes", notes}};
 }

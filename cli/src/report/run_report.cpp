@@ -130,6 +130,7 @@ RunReport readRunReport(const std::string& path) {
   report.totals.decoded_values = integerAt(*tree, {"decoded_values"});
   report.totals.offloaded_bytes = integerAt(*tree, {"offloaded_bytes"});
   report.totals.spilled_bytes = integerAt(*tree, {"spilled_bytes"});
+  report.totals.dropped_online_bytes = integerAt(*tree, {"dropped_online_bytes"});
   report.checks.rehearsed_steps = integerAt(*tree, {"rehearsed_steps"});
   report.steps.first_seconds = numberAt(*tree, {"step_seconds", "first"});
   report.steps.median_seconds = numberAt(*tree, {"step_seconds", "median"});

@@ -49,7 +49,8 @@ struct RunReport {
 
   // Of the whole run: what was given back, and moved to the host.
   struct Totals {
-    std::optional<std::int64_t> recomputed_ops, decoded_values, offloaded_bytes, spilled_bytes;
+    std::optional<std::int64_t> recomputed_ops, decoded_values, offloaded_bytes, spilled_bytes,
+        dropped_online_bytes;
     std::optional<double> recompute_seconds;
   };
 

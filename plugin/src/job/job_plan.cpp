@@ -17,7 +17,7 @@ using Range = JobDocument::Range;
 constexpr std::size_t kMostChoices = std::size_t{1} << 23;
 constexpr std::int64_t kMostUnitNs = std::int64_t{1} << 40;  // a quarter of an hour
 constexpr std::int64_t kMostFree = 1 << 20;
-constexpr Range kAmount{0, scheduler::kMostAmount - 1};  // as scheduler::checkJob()
+constexpr Range kAmount{0, scheduler::kMostAmount};  // as scheduler::checkJob()
 
 }  // namespace
 

@@ -11,8 +11,6 @@ namespace {
 
 using Kind = TraceEvent::Kind;
 
-// Everything that a trace's bytes are summed to stays below: an exbibyte, an eighth of 63 bits.
-
 // Walks the lists once; `what` of a message is the field as TraceOp, TraceValue ... name it.
 class TraceChecker {
  public:

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
+
+#include "config/available_memory.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -133,7 +136,18 @@ std::string BudgetController::inForce(const std::string& written) {
 
 void BudgetController::checkMemory() {
   const auto budget_bytes = hostBytes();
-  if (budget_bytes) check_.checkMemory(*budget_bytes, run_.trained.reachableBytes());
+  if (!budget_bytes) return;
+  const Config& config = *run_.config;
+  using Kind = scheduler::BudgetForm::Kind;
+  const bool is_auto =
+      config.budget.form.kind == Kind::kAvailable && budget_bytes == config.budget.bytes;
+  // Where ranks differ one may take more than its part. What the program has taken since `auto` was
+  // taken is no reason to take it again.
+  const Bytes part = is_auto ? allocator::kUnlimited : run_.trained.reachableBytes();
+  const Bytes left = availableMemoryBytes();
+  const Bytes of_others = left - left / std::max(1, config.local_world_size);
+  check_.checkMemory(*budget_bytes, part > allocator::kUnlimited - of_others ? allocator::kUnlimited
+                                                                             : part + of_others);
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -68,15 +68,14 @@ std::string violationsText(const RunSummary& run) {
 // Zeros are left out.
 std::string addedTimeText(const RunSummary& run) {
   std::string text;
+  const char* const place = run.others_bytes > 0 ? "the host" : "disk";
   if (run.recompute_share > 0)
     text += fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);
   if (run.copy_share > 0)
-    text += fmt::format("; copies to {} and back take {:.1f} %{}",
-                        run.others_bytes > 0 ? "the host" : "disk", 100 * run.copy_share,
+    text += fmt::format("; copies to {} and back take {:.1f} %{}", place, 100 * run.copy_share,
                         text.empty() ? " of the time" : "");
   if (run.spilled_bytes > 0)
-    text += fmt::format("; spilling wrote {} to {}", formatBytes(run.spilled_bytes),
-                        run.others_bytes > 0 ? "the host" : "disk");
+    text += fmt::format("; spilling wrote {} to {}", formatBytes(run.spilled_bytes), place);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The largest amount, in bytes or nanoseconds, that a checked input or a sum over it may have: sums
+// The largest amount (bytes, nanoseconds, a placement's times) that a checked input or a sum over it may have: sums
 // of several stay far from an overflow of 64 bits.
 #pragma once
 
