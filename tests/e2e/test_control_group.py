@@ -97,7 +97,9 @@ def test_a_budget_over_the_limit_is_warned_of(group: Path, tmp_path: Path) -> No
 def test_a_budget_over_what_the_group_has_left_is_warned_of(group: Path, tmp_path: Path) -> None:
     budget = {"EBBTIDE_BUDGET": "950MiB"}
     done = run_within(group, 1024 * MIB, tiny(), budget, tmp_path / "given").succeeded()
-    warning = r"budget of 9[57]\d\.\d MiB is more than this rank can have here now, [6-9]\d\d\.\d MiB: "
+    warning = (
+        r"budget of 9[57]\d\.\d MiB is more than this rank can have here now, [6-9]\d\d\.\d MiB: "
+    )
     assert len(re.findall(warning, done.output)) == 1, done.output
     budget = {"EBBTIDE_BUDGET": "95%"}  # 972.8 MiB
     done = run_within(group, 1024 * MIB, tiny(), budget, tmp_path / "share").succeeded()

@@ -1,5 +1,5 @@
-// The largest amount (bytes, nanoseconds, a placement's times) that a checked input or a sum over it may have: sums
-// of several stay far from an overflow of 64 bits.
+// The largest amount (bytes, nanoseconds, a placement's times) of a checked input, and of a sum
+// over it: sums of several stay far from an overflow of 64 bits.
 #pragma once
 
 #include <cstdint>
