@@ -47,7 +47,7 @@ std::string budgetText(const FitBudget& budget) {
 // Of the host's memory; a GPU's budget has no more than the device.
 std::string moreThanThereIs(const FitResult& result) {
   const auto available = result.report.budget.available_bytes.value_or(0);
-  // Where ranks differ one may take more than its part.
+  // With budgets by rank, a rank may take more than its part.
   if (available == 0 || isOfGpu(result) || !kindOfAll(result.budget->text)) return "";
   if (result.budget->bytes <= available) return "";
   return fmt::format(

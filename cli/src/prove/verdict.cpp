@@ -77,8 +77,8 @@ std::optional<std::int64_t> plainNeed(const RunReport& report) {
   return *report.peaks.plain_bytes + report.memory.others_bytes.value_or(0);
 }
 
-// Plans leave a part of the budget free, and spills count mapped bytes: that the step fits is not
-// enough.
+// A step that fits may drop all the same: plans leave a part of the budget free, and spills count
+// mapped bytes.
 bool droppedNothing(const RunReport& report) {
   const RunReport::Totals& done = report.totals;
   const bool fits =

@@ -172,8 +172,8 @@ void Session::wake(int threads) {
     budget_.verdict().noteStart(/*own=*/!life_.forked);
     outputs_.metrics.noteStart();
     outputs_.trace.recordUntilExit();
-    // A budget of the memory that ranks share is another one once they are known, and checked then.
-    // A forked child may be a loader's worker.
+    // RankIdentity checks a share of memory once the ranks are known. A forked child may be a
+    // loader's worker.
     if (!life_.forked && !config_->budgetNeedsPlace()) budget_.checkMemory();
     if (config_->end_after) EarlyEnd::noteTraining(config_->end_after->folder);
     life_.shows = !life_.forked;  // a data loader's worker that runs forward passes is no rank

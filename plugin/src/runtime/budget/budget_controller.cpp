@@ -141,8 +141,8 @@ void BudgetController::checkMemory() {
   using Kind = scheduler::BudgetForm::Kind;
   const bool is_auto =
       config.budget.form.kind == Kind::kAvailable && budget_bytes == config.budget.bytes;
-  // Where ranks differ one may take more than its part. What the program has taken since `auto` was
-  // taken is no reason to take it again.
+  // A rank may take more than its part. The program's own memory since `auto` was resolved is no
+  // reason to advise `auto`.
   const Bytes part = is_auto ? allocator::kUnlimited : run_.trained.reachableBytes();
   const Bytes left = availableMemoryBytes();
   const Bytes of_others = left - left / std::max(1, config.local_world_size);
