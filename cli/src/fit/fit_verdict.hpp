@@ -37,8 +37,8 @@ FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes);
 std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::RankBudgets& budgets,
                                      const std::string& name);
 
-// What a run is tried in that is to tell whether so much holds: 1 % less. A budget that a run holds
-// by a few pages is exceeded by the next one, which plans otherwise.
+// The budget of the run that tells whether `bytes` hold: 1 % less. The next run has another plan,
+// and may exceed what this one holds by a few pages.
 std::string budgetToTry(std::int64_t bytes);
 // The same of each rank's. If an entry is of what a step takes, all stay as they are `written`:
 // such a rank's first step has none.
